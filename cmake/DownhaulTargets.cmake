@@ -1,0 +1,34 @@
+# One function per kind of target, so that every folder of src/ is a library in a few lines.
+
+add_library(downhaul_options INTERFACE)
+target_compile_options(downhaul_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow
+  -Wno-missing-field-initializers -fno-math-errno -ffp-contract=off)
+if(DOWNHAUL_WERROR)
+  target_compile_options(downhaul_options INTERFACE -Werror)
+endif()
+target_include_directories(downhaul_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
+if(DOWNHAUL_SANITIZE)
+  target_compile_options(downhaul_options INTERFACE -fsanitize=${DOWNHAUL_SANITIZE}
+    -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(downhaul_options INTERFACE -fsanitize=${DOWNHAUL_SANITIZE})
+endif()
+
+# downhaul_library(NAME [DEPS lib...] [LINK external...])
+# Takes every *.cc of the current folder and below as source; every *_test.cc becomes one test
+# executable NAME_test.
+function(downhaul_library name)
+  cmake_parse_arguments(ARG "" "" "DEPS;LINK" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(TRANSFORM ARG_DEPS PREPEND downhaul_)
+  add_library(downhaul_${name} STATIC ${sources})
+  target_link_libraries(downhaul_${name} PUBLIC downhaul_options ${ARG_DEPS} PRIVATE ${ARG_LINK})
+  if(DOWNHAUL_TESTS AND tests)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE downhaul_${name} ${ARG_LINK} GTest::gtest_main)
+    target_compile_definitions(${name}_test PRIVATE DH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    add_test(NAME ${name}_test COMMAND ${name}_test)
+  endif()
+endfunction()
