@@ -79,7 +79,8 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
   file->fd_ = fd;
   struct stat info{};
   if (::fstat(fd, &info) != 0) return system_error("inspect", path, errno);
-  if (S_ISDIR(info.st_mode)) return invalid_file(cat(quoted(path), " is a folder, expected a file"));
+  if (S_ISDIR(info.st_mode))
+    return invalid_file(cat(quoted(path), " is a folder, expected a file"));
   if (!S_ISREG(info.st_mode)) {
     return invalid_file(cat(quoted(path), " is not a regular file (a pipe or a device)"));
   }
@@ -229,8 +230,8 @@ void remove_unfinished_outputs_on_signal() {
 Result<std::string> read_text_file(const std::string& path, uint64_t max_bytes) {
   DH_ASSIGN(auto file, MappedFile::open(path));
   if (file->bytes().size() > max_bytes) {
-    return invalid_file(cat(quoted(path), ": ", file->bytes().size(), " bytes, at most ", max_bytes,
-                            " expected"));
+    return invalid_file(
+        cat(quoted(path), ": ", file->bytes().size(), " bytes, at most ", max_bytes, " expected"));
   }
   return std::string(as_text(file->bytes()));
 }

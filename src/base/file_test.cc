@@ -37,7 +37,10 @@ TEST_F(File, AppearsOnlyWhenCommitted) {
 TEST_F(File, FailureLeavesTheOldFileAlone) {
   const std::string target = path_ + "/out.bin";
   ASSERT_TRUE(write_file(target, as_bytes("old")).ok());
-  { auto out = *OutputFile::create(target); ASSERT_TRUE(out.write(as_bytes("new")).ok()); }
+  {
+    auto out = *OutputFile::create(target);
+    ASSERT_TRUE(out.write(as_bytes("new")).ok());
+  }
   EXPECT_EQ(*read_text_file(target), "old");
 }
 

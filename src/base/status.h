@@ -42,7 +42,9 @@ class [[nodiscard]] Status {
 
 inline Status invalid_file(std::string m) { return {ErrorKind::kInvalidFile, std::move(m)}; }
 inline Status invalid_graph(std::string m) { return {ErrorKind::kInvalidGraph, std::move(m)}; }
-inline Status invalid_argument(std::string m) { return {ErrorKind::kInvalidArgument, std::move(m)}; }
+inline Status invalid_argument(std::string m) {
+  return {ErrorKind::kInvalidArgument, std::move(m)};
+}
 inline Status unsupported(std::string m) { return {ErrorKind::kUnsupported, std::move(m)}; }
 inline Status not_found(std::string m) { return {ErrorKind::kNotFound, std::move(m)}; }
 inline Status io_error(std::string m) { return {ErrorKind::kIo, std::move(m)}; }
@@ -51,8 +53,8 @@ inline Status io_error(std::string m) { return {ErrorKind::kIo, std::move(m)}; }
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}            // NOLINT: implicit by design
-  Result(Status status) : status_(std::move(status)) {}    // NOLINT: implicit by design
+  Result(T value) : value_(std::move(value)) {}          // NOLINT: implicit by design
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT: implicit by design
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const& { return status_; }
@@ -85,17 +87,17 @@ Status to_status(Result<T>&& r) {
 #define DH_CONCAT(a, b) DH_CONCAT_INNER(a, b)
 
 /// Returns the error of `expr` (a Status or Result) from the enclosing function, if it has one.
-#define DH_TRY(expr)                                                                  \
-  do {                                                                                \
-    if (auto dh_status_ = (expr); !dh_status_.ok())                                   \
-      return ::downhaul::internal::to_status(std::move(dh_status_));                  \
+#define DH_TRY(expr)                                                 \
+  do {                                                               \
+    if (auto dh_status_ = (expr); !dh_status_.ok())                  \
+      return ::downhaul::internal::to_status(std::move(dh_status_)); \
   } while (false)
 
 /// `DH_ASSIGN(auto x, expr)` declares x from a Result or returns its error.
 #define DH_ASSIGN(decl, expr) DH_ASSIGN_INNER(DH_CONCAT(dh_result_, __LINE__), decl, expr)
-#define DH_ASSIGN_INNER(tmp, decl, expr)                       \
-  auto tmp = (expr);                                           \
-  if (!tmp.ok()) return std::move(tmp).status();               \
+#define DH_ASSIGN_INNER(tmp, decl, expr)         \
+  auto tmp = (expr);                             \
+  if (!tmp.ok()) return std::move(tmp).status(); \
   decl = *std::move(tmp)
 
 /// Ends the program when one of our own assumptions is broken. Never for bad input.

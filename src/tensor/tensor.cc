@@ -121,16 +121,26 @@ int64_t to_int64(double v) {
 double Tensor::at(int64_t index) const {
   const uint8_t* p = bytes().data() + static_cast<size_t>(index) * item_size(dtype_);
   switch (dtype_) {
-    case DType::kBool: return *p != 0;
-    case DType::kU8: return *p;
-    case DType::kI8: return load<int8_t>(p);
-    case DType::kI16: return load<int16_t>(p);
-    case DType::kI32: return load<int32_t>(p);
-    case DType::kI64: return static_cast<double>(load<int64_t>(p));
-    case DType::kF16: return half_to_float(load<uint16_t>(p));
-    case DType::kBF16: return bf16_to_float(load<uint16_t>(p));
-    case DType::kF32: return load<float>(p);
-    case DType::kF64: return load<double>(p);
+    case DType::kBool:
+      return *p != 0;
+    case DType::kU8:
+      return *p;
+    case DType::kI8:
+      return load<int8_t>(p);
+    case DType::kI16:
+      return load<int16_t>(p);
+    case DType::kI32:
+      return load<int32_t>(p);
+    case DType::kI64:
+      return static_cast<double>(load<int64_t>(p));
+    case DType::kF16:
+      return half_to_float(load<uint16_t>(p));
+    case DType::kBF16:
+      return bf16_to_float(load<uint16_t>(p));
+    case DType::kF32:
+      return load<float>(p);
+    case DType::kF64:
+      return load<double>(p);
   }
   return 0;
 }
@@ -145,25 +155,49 @@ int64_t Tensor::int_at(int64_t index) const {
 void Tensor::set(int64_t index, double v) {
   uint8_t* p = mutable_bytes() + static_cast<size_t>(index) * item_size(dtype_);
   switch (dtype_) {
-    case DType::kBool: *p = v != 0; break;
-    case DType::kF16: store(p, float_to_half(static_cast<float>(v))); break;
-    case DType::kBF16: store(p, float_to_bf16(static_cast<float>(v))); break;
-    case DType::kF32: store(p, static_cast<float>(v)); break;
-    case DType::kF64: store(p, v); break;
-    default: set_int(index, to_int64(v));
+    case DType::kBool:
+      *p = v != 0;
+      break;
+    case DType::kF16:
+      store(p, float_to_half(static_cast<float>(v)));
+      break;
+    case DType::kBF16:
+      store(p, float_to_bf16(static_cast<float>(v)));
+      break;
+    case DType::kF32:
+      store(p, static_cast<float>(v));
+      break;
+    case DType::kF64:
+      store(p, v);
+      break;
+    default:
+      set_int(index, to_int64(v));
   }
 }
 
 void Tensor::set_int(int64_t index, int64_t v) {
   uint8_t* p = mutable_bytes() + static_cast<size_t>(index) * item_size(dtype_);
   switch (dtype_) {
-    case DType::kU8: store(p, static_cast<uint8_t>(v)); break;
-    case DType::kI8: store(p, static_cast<int8_t>(v)); break;
-    case DType::kI16: store(p, static_cast<int16_t>(v)); break;
-    case DType::kI32: store(p, static_cast<int32_t>(v)); break;
-    case DType::kI64: store(p, v); break;
-    case DType::kBool: *p = v != 0; break;
-    default: set(index, static_cast<double>(v));
+    case DType::kU8:
+      store(p, static_cast<uint8_t>(v));
+      break;
+    case DType::kI8:
+      store(p, static_cast<int8_t>(v));
+      break;
+    case DType::kI16:
+      store(p, static_cast<int16_t>(v));
+      break;
+    case DType::kI32:
+      store(p, static_cast<int32_t>(v));
+      break;
+    case DType::kI64:
+      store(p, v);
+      break;
+    case DType::kBool:
+      *p = v != 0;
+      break;
+    default:
+      set(index, static_cast<double>(v));
   }
 }
 

@@ -18,7 +18,7 @@ TEST(DType, HalfRoundTripsEveryBitPattern) {
 TEST(DType, HalfRoundsToNearestEven) {
   EXPECT_EQ(float_to_half(65519.0f), 0x7BFF);
   EXPECT_EQ(float_to_half(65520.0f), 0x7C00);
-  EXPECT_EQ(float_to_half(0x1p-25f), 0);           // a tie with zero goes to even
+  EXPECT_EQ(float_to_half(0x1p-25f), 0);  // a tie with zero goes to even
   EXPECT_EQ(float_to_half(0x1.8p-25f), 1);
   EXPECT_EQ(float_to_half(1.0f + 0x1p-11f), 0x3C00);
   EXPECT_EQ(float_to_bf16(1.0f + 0x1p-8f), 0x3F80);
@@ -61,8 +61,9 @@ TEST(Tensor, RefusesViewsOutsideTheStorage) {
   EXPECT_FALSE(strided_tensor(DType::kF32, Sizes{2}, one, -1, base.storage()).ok());
   EXPECT_FALSE(strided_tensor(DType::kF32, Sizes{-1}, one, 0, base.storage()).ok());
   const Sizes huge = {int64_t{1} << 31, int64_t{1} << 31, 4};
-  EXPECT_FALSE(strided_tensor(DType::kF32, huge, contiguous_strides(Sizes{1, 1, 1}), 0,
-                              base.storage()).ok());
+  EXPECT_FALSE(
+      strided_tensor(DType::kF32, huge, contiguous_strides(Sizes{1, 1, 1}), 0, base.storage())
+          .ok());
 }
 
 TEST(Tensor, CastTruncatesTowardsZeroAndKeepsLargeIntegers) {
