@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rewrite/rewrite.h"
+#include "targets/executorch/lowered.h"
 #include "targets/executorch/region.h"
 
 /// The `xnnpack` target: as much of a graph as the payload format allows goes into few delegates;
@@ -13,6 +14,7 @@ namespace downhaul {
 
 struct XnnpackOptions {
   PipelineOptions pipeline;
+  EmitOptions emit;
   /// Rows are picked by a kernel outside the delegates instead of by a one-hot product inside, so
   /// that non-finite values in rows that are not picked cannot spread.
   bool exact_select = false;
@@ -38,5 +40,16 @@ std::span<const Pass> xnnpack_passes(bool exact_select);
 /// contiguous. Regions are convex: no path leaves one and comes back.
 /// Errors: kUnsupported from the payload's builder.
 Result<XnnpackPartition> partition_xnnpack(Graph& graph);
+
+/// A lowered graph, with what stayed outside the delegates.
+struct XnnpackLowered {
+  Lowered lowered;
+  XnnpackPartition partition;  ///< its nodes live in the graph
+};
+
+/// Legalizes `graph` (in place), partitions and emits it.
+/// Errors: kUnsupported with one line that lists every node that neither a delegate nor a kernel
+/// computes, and why.
+Result<XnnpackLowered> lower_xnnpack(Graph& graph, const XnnpackOptions& options = {});
 
 }  // namespace downhaul
