@@ -205,6 +205,7 @@ class Graph {
   Value* find_value(std::string_view name) const;  ///< linear; for tests and tools
 
  private:
+  friend class Node;
   std::string unique_name(std::string hint);
   void add_use(Value* value, Node* node, int operand);
   void drop_use(Value* value, Node* node, int operand);
