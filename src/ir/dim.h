@@ -54,6 +54,15 @@ class Dim {
   /// Exact quotient when `divisor` is an integer or a single product that divides every term.
   std::optional<Dim> divided_by(const Dim& divisor) const;
 
+  /// The polynomial: the sum of `constant_term` and, for each term, coefficient * product of
+  /// symbols.
+  struct Term {
+    std::vector<SymbolPtr> symbols;  ///< sorted by name, at least one
+    int64_t coefficient;             ///< not 0
+  };
+  const std::vector<Term>& terms() const { return terms_; }
+  int64_t constant_term() const { return constant_; }
+
   /// "1", "s0", "2*s0 + 1", "s0*s1", "(s0 + 1)//2". Read back by parse_dim.
   std::string str() const;
 
@@ -63,10 +72,6 @@ class Dim {
   friend bool operator==(const Dim& a, const Dim& b);
 
  private:
-  struct Term {
-    std::vector<SymbolPtr> symbols;  ///< sorted by name, at least one
-    int64_t coefficient;
-  };
   friend struct DimAlgebra;
   int64_t constant_ = 0;
   std::vector<Term> terms_;  ///< sorted by the names of their symbols, coefficients not 0
