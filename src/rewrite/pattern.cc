@@ -258,8 +258,8 @@ void Pattern::push_operands(const PatternNode& pattern, const Node& node, bool s
 
 /// Binds one argument. When it is defined by a pattern line, checks the node that produces the
 /// value and, unless its operands may be swapped (`fork`), adds them to the goals.
-bool Pattern::bind(const Arg& arg, Value* value, State& state, std::vector<Goal>& goals,
-                   bool& fork, int& forked_node) const {
+bool Pattern::bind(const Arg& arg, Value* value, State& state, std::vector<Goal>& goals, bool& fork,
+                   int& forked_node) const {
   switch (arg.kind) {
     case ArgKind::kNone:
       return value == nullptr;

@@ -60,8 +60,8 @@ Status run_pipeline(Graph& graph, std::span<const Pass> passes, const PipelineOp
     Status status = run_pass(graph, pass, options, log);
     if (status.ok() && options.verify) status = verify(graph);
     if (!status.ok()) return std::move(status).with_context(cat("pass '", pass.name, "'"));
-    if (options.print && (options.print_after.contains(pass.name) ||
-                          options.print_after.contains("all"))) {
+    if (options.print &&
+        (options.print_after.contains(pass.name) || options.print_after.contains("all"))) {
       options.print(pass.name, graph);
     }
     if (options.stop_after == pass.name) {

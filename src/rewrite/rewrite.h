@@ -45,10 +45,10 @@ class Match {
 /// whose last line is the root; `%x` any value, `const %w` a constant, `const? %b` a constant or
 /// absent, `none` absent, a number (`0.5`) a constant all of whose elements equal it within 1e-6
 /// relative, `$s` binds an attribute, a literal demands it, attributes not named are free. Operands
-/// of commutative operators match in both orders. The same name twice must be the same value. Operands
-/// left out at the end must be absent; `? %b` is any value or absent. Every matched node but the
-/// root must be used only inside the match, unless its line starts with `shared`.
-/// Or, without `match`, `root` (null: every node) and `apply`.
+/// of commutative operators match in both orders. The same name twice must be the same value.
+/// Operands left out at the end must be absent; `? %b` is any value or absent. Every matched node
+/// but the root must be used only inside the match, unless its line starts with `shared`. Or,
+/// without `match`, `root` (null: every node) and `apply`.
 ///
 /// A replacement whose type differs from what it replaces does not apply (a constant of several
 /// dimensions may have broadcast). New nodes get the origins of the nodes that die.
