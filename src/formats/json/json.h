@@ -173,7 +173,8 @@ class JsonValue {
 
 /// Writes JSON text in the order of the calls. Floats are the shortest decimals that read back to
 /// the same value and always show a point or exponent; NaN and infinities become the strings "NaN",
-/// "Infinity", "-Infinity". Misuse (a value without key in an object) is a DH_CHECK.
+/// "Infinity", "-Infinity". In a string that is not UTF-8 every byte above 0x7F becomes U+FFFD.
+/// Misuse (a value without key in an object) is a DH_CHECK.
 class JsonWriter {
  public:
   enum class Style {

@@ -273,10 +273,10 @@ struct Program {
   TreeSpec input_tree;  ///< (args tuple, kwargs dict)
   TreeSpec output_tree;
   std::vector<std::string> forward_arg_names;
-  /// A name for every user input and user output, in signature order. Inputs: the argument of
-  /// forward(), with ".key" or ".0" behind it when nested. Outputs: the keys of nested dictionaries
-  /// ("aux.0"); "" where the tree gives none (a bare tensor or tuple member). Sizes equal the
-  /// number of user inputs and outputs; all "" when the file has no tree.
+  /// A name for every user input (constant inputs included) and user output, in signature order.
+  /// Inputs: the argument of forward(), with ".key" or ".0" behind it when nested. Outputs: the
+  /// keys of nested dictionaries ("aux.0"). "" where the tree gives none (a bare tensor, a member
+  /// of a tuple), and everywhere when the file has no tree.
   std::vector<std::string> user_input_names;
   std::vector<std::string> user_output_names;
   /// "TRAINING" (composite and in-place operators) or "ATEN" (functional core).
