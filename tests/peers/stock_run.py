@@ -4,6 +4,8 @@
     stock_run.py FILE.pte INPUTS EXPECTED                 one file, one input set
     stock_run.py FILE.pte --folder DIR                    every input set that export_models.py wrote
     stock_run.py --jobs JOBS.json                         [{"pte", "inputs", "expected", "spec"}, ...]
+    stock_run.py --serve                                  jobs {"pte", "folder"} from stdin, a line each,
+                                                          answered by a line "RESULT [...]" each
 
 Every file is loaded twice, once under each of the runtime's verification modes, and the sets run in
 one loaded method. Prints a JSON object per (file, mode, set) and line:
@@ -12,7 +14,8 @@ one loaded method. Prints a JSON object per (file, mode, set) and line:
 
 and ends with exit code 1 when a diff is above --tolerance (1e-4) or anything failed. Outputs are
 matched with the names of --spec (default: model_spec.json beside the expected file or above it),
-else with the order of the keys in the expected file. Inputs likewise.
+else with the order of the keys in the expected file. Inputs likewise. Inputs are row-major; where the
+runtime refuses that and takes them channels-last, the result says so ("layout").
 """
 
 import argparse
@@ -73,17 +76,31 @@ class StockFile:
         return [r.clone() if isinstance(r, torch.Tensor) else torch.tensor(r) for r in results]
 
 
-def compare(file, inputs_path, expected_path, spec):
+def channels_last(tensors):
+    import torch
+    return [t.contiguous(memory_format=torch.channels_last) if t.dim() == 4 else t for t in tensors]
+
+
+def compare(file, inputs_path, expected_path, spec, layout=None):
     from safetensors.torch import load_file
-    inputs, expected = load_file(inputs_path), load_file(expected_path)
-    results = file.run([inputs[n] for n in names(spec, "inputs", inputs)])
+    named, expected = load_file(inputs_path), load_file(expected_path)
+    inputs = [named[n] for n in names(spec, "inputs", named)]
+    if layout == "channels_last":
+        inputs = channels_last(inputs)
+    try:
+        results = file.run(inputs)
+    except Exception:
+        if layout or not any(t.dim() == 4 for t in inputs):
+            raise
+        results, layout = file.run(channels_last(inputs)), "channels_last"
     wanted = names(spec, "outputs", expected)
     if len(results) != len(wanted):
         raise ValueError(f"{len(results)} outputs, expected {len(wanted)}")
     diffs = {n: difference(got, expected[n]) for n, got in zip(wanted, results)}
     agree = all(got.dim() == 0 or got.numel() == 0 or bool((got.argmax(-1) == expected[n].argmax(-1)).all())
                 for n, got in zip(wanted, results))
-    return {"max_abs_diff": max(diffs.values()), "outputs": diffs, "argmax_equal": agree}
+    result = {"max_abs_diff": max(diffs.values()), "outputs": diffs, "argmax_equal": agree}
+    return result | {"layout": layout} if layout else result
 
 
 def sets_of(folder):
@@ -95,8 +112,8 @@ def sets_of(folder):
     return found
 
 
-def run_file(pte, sets, spec=None, modes=MODES):
-    """Yields a result per mode and set. `sets` as from sets_of()."""
+def run_file(pte, sets, spec=None, modes=MODES, layout=None):
+    """Yields a result per mode and set. `sets` as from sets_of(); `layout` of 4-d inputs."""
     for mode in modes:
         base = {"pte": str(pte), "verification": mode}
         try:
@@ -106,10 +123,19 @@ def run_file(pte, sets, spec=None, modes=MODES):
             continue
         for label, inputs, expected in sets:
             try:
-                result = compare(file, inputs, expected, spec or find_spec(pathlib.Path(expected)))
+                result = compare(file, inputs, expected, spec or find_spec(pathlib.Path(expected)), layout)
             except Exception as e:
                 result = {"error": f"{type(e).__name__}: {e}"}
             yield base | {"set": label} | result
+
+
+def serve():
+    """Answers jobs until stdin ends. The caller outlives this process, should a file crash it."""
+    for line in sys.stdin:
+        job = json.loads(line)
+        results = list(run_file(job["pte"], sets_of(job["folder"]), layout=job.get("layout")))
+        print("RESULT " + json.dumps(results), flush=True)
+    return 0
 
 
 def main():
@@ -119,6 +145,7 @@ def main():
     p.add_argument("expected", nargs="?")
     p.add_argument("--folder", type=pathlib.Path)
     p.add_argument("--jobs", type=pathlib.Path)
+    p.add_argument("--serve", action="store_true")
     p.add_argument("--spec", type=pathlib.Path)
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--tolerance", type=float, default=1e-4)
@@ -127,6 +154,10 @@ def main():
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     spec = json.loads(args.spec.read_text()) if args.spec else None
+    from executorch.extension.pybindings import portable_lib
+    portable_lib._unsafe_reset_threadpool(args.threads)
+    if args.serve:
+        return serve()
     if args.jobs:
         work = [(j["pte"], [("sample", j["inputs"], j["expected"])],
                  json.loads(pathlib.Path(j["spec"]).read_text()) if "spec" in j else spec)
@@ -138,8 +169,6 @@ def main():
     else:
         p.error("give a .pte with inputs and expected outputs, or with --folder, or --jobs")
 
-    from executorch.extension.pybindings import portable_lib
-    portable_lib._unsafe_reset_threadpool(args.threads)
     failed = False
     for pte, sets, its_spec in work:
         worst = {}
