@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "formats/pte/pte.h"
 #include "formats/pte/schema.h"
+#include "formats/sniff.h"
 
 namespace downhaul {
 namespace {
@@ -64,9 +65,7 @@ class Reader {
                               "', expected '", kIdentifier,
                               "' (written by another generation of ExecuTorch)"));
     }
-    if (bytes_.empty()) return invalid_file(cat(quoted_path(), ": the file is empty"));
-    return invalid_file(cat(quoted_path(), ": expected a .pte program (identifier '", kIdentifier,
-                            "' at byte 4), found '", printable(found), "'"));
+    return unexpected_file(out_.file->path(), "a .pte program");
   }
 
   Status read_all() {
@@ -135,7 +134,10 @@ class Reader {
   }
 
   Status place_segments(const pte::RawProgram& raw) {
-    if (!raw.segments.empty() && out_.segment_base == 0) {
+    // The stock exporter lists an empty constant segment even when it writes no segments at all.
+    const bool has_bytes =
+        std::ranges::any_of(raw.segments, [](const ByteRange& s) { return s.size > 0; });
+    if (has_bytes && out_.segment_base == 0) {
       return invalid_file(cat("the program has ", raw.segments.size(),
                               " segments, but the header does not say where they start"));
     }

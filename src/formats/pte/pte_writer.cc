@@ -173,7 +173,8 @@ Result<PteLayout> PteBuilder::write(const pte::Program& program, OutputFile& out
   std::vector<Placed> placed;
   uint64_t end = 0;
   const auto add_segment = [&](PtePart::Kind kind, uint32_t index, uint64_t size) -> Placed& {
-    const uint64_t offset = align_up(end, kSegmentAlignment);
+    // An empty segment takes no padding, or it would end behind the file's last byte.
+    const uint64_t offset = size == 0 ? end : align_up(end, kSegmentAlignment);
     placed.push_back({.kind = kind, .index = index, .range = {offset, size}, .blobs = {}});
     raw.segments.push_back({offset, size});
     end = offset + size;
@@ -244,7 +245,7 @@ Result<PteLayout> PteBuilder::write(const pte::Program& program, OutputFile& out
   }
 
   DH_ASSIGN(std::vector<uint8_t> flatbuffer, pte::encode_program(raw));
-  const uint64_t base = align_up(flatbuffer.size(), kSegmentAlignment);
+  const uint64_t base = end == 0 ? 0 : align_up(flatbuffer.size(), kSegmentAlignment);
   write_header(flatbuffer, base, end);
 
   PteLayout layout;
@@ -261,7 +262,7 @@ Result<PteLayout> PteBuilder::write(const pte::Program& program, OutputFile& out
     return out.write_zeros(gap);
   };
   DH_TRY(out.write(flatbuffer));
-  DH_TRY(pad_to(base));
+  if (base > 0) DH_TRY(pad_to(base));
   for (const Placed& segment : placed) {
     if (segment.range.size == 0) continue;
     const uint64_t start = base + segment.range.offset;
