@@ -251,7 +251,7 @@ struct TreeSpec {
   enum class Kind : uint8_t { kLeaf, kTuple, kList, kDict, kNamedTuple, kOther };
   Kind kind = Kind::kLeaf;
   std::string type;               ///< "builtins.dict", "" for a leaf
-  std::vector<std::string> keys;  ///< as many as children for kDict and kNamedTuple, else empty
+  std::vector<std::string> keys;  ///< as many as children, or empty where nothing is named
   std::vector<TreeSpec> children;
 };
 

@@ -57,13 +57,17 @@ Status convert(const JsonValue& json, const FieldNames& fields, TreeSpec& out) {
     out.kind = TreeSpec::Kind::kList;
     return {};
   }
-  if (const auto named = fields.find(out.type);
-      named != fields.end() && named->second.size() == out.children.size()) {
+  const JsonValue* context = json.find("context");
+  const std::string* class_name = context ? context->as_string() : nullptr;
+  if (out.type == "collections.namedtuple" && class_name) {
     out.kind = TreeSpec::Kind::kNamedTuple;
-    out.keys = named->second;
+    const auto named = fields.find(*class_name);
+    if (named != fields.end() && named->second.size() == out.children.size()) {
+      out.keys = named->second;
+    }
     return {};
   }
-  out.keys = keys_from_context(json.find("context"), out.children.size());
+  out.keys = keys_from_context(context, out.children.size());
   out.kind = out.keys.size() == out.children.size() && !out.keys.empty() ? TreeSpec::Kind::kDict
                                                                          : TreeSpec::Kind::kOther;
   if (out.type == "builtins.dict" || out.type == "collections.OrderedDict") {

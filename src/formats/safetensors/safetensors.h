@@ -81,6 +81,10 @@ Result<File> read(std::shared_ptr<const MappedFile> file);
 
 /// Several files that together hold one checkpoint (`*.safetensors.index.json`), or a single one.
 struct Checkpoint {
+  Checkpoint() = default;
+  Checkpoint(Checkpoint&&) = default;  // not copyable: locations point into `files`
+  Checkpoint& operator=(Checkpoint&&) = default;
+
   std::vector<File> files;
   struct Location {
     size_t file = 0;

@@ -27,6 +27,7 @@ struct Preprocessing {
   std::optional<std::array<double, 3>> mean;
   std::optional<std::array<double, 3>> std;
   std::string interpolation;  ///< "" when not stated
+  JsonValue::Object other;    ///< keys that are not known here
 };
 
 struct TensorSpec {
@@ -35,6 +36,7 @@ struct TensorSpec {
   std::string dtype;           ///< as written ("float32"); "" when not stated
   std::string layout;          ///< "nchw" …; "" when not stated
   Preprocessing preprocessing;
+  JsonValue::Object other;  ///< keys that are not known here
 };
 
 /// A path in a spec: as written, and where the file was found.
