@@ -24,12 +24,19 @@ TypesResult infer_gather(const Node& node) {
   return one_type(self.dtype, index.shape);
 }
 
+/// Along `dim` each index is looked up on its own. Elsewhere index and self go together, unless
+/// index is the shorter one: then where it stands matters.
 AxisMap gather_axes(const Node& node) {
   AxisMap map = whole_axes(node);
   const int64_t rank = node.result()->rank();
+  const int64_t axis = node.axis("dim", rank);
   for (int64_t d = 0; d < rank; ++d) {
-    map_axis_always(map, 1, d, d);
-    if (d != node.axis("dim", rank)) map_axis(map, node, 0, d, d);
+    if (d == axis) {
+      map_axis_always(map, 1, d, d);
+    } else if (node.operand(0)->dim(d) == node.operand(1)->dim(d)) {
+      map_axis_always(map, 0, d, d);
+      map_axis_always(map, 1, d, d);
+    }
   }
   return map;
 }

@@ -13,8 +13,12 @@ Result<ImageShape> image_shape(const Node& node, std::string_view arg) {
 Result<Dim> window_count(std::string_view what, const Dim& size, int64_t extent, int64_t stride,
                          int64_t before, int64_t after, bool ceil_mode) {
   const Dim free = size + Dim(before + after - extent);
-  Dim count = (ceil_mode ? ceil_div(free, stride) : floor_div(free, Dim(stride))) + Dim(1);
-  if (ceil_mode) count = min(count, floor_div(size + Dim(before - 1), Dim(stride)) + Dim(1));
+  // floor(free / stride) + 1, in the form that gives s0//2 for a halving pool.
+  Dim count = floor_div(free + Dim(stride), Dim(stride));
+  if (ceil_mode) {
+    count = min(ceil_div(free + Dim(stride), stride),
+                floor_div(size + Dim(before - 1 + stride), Dim(stride)));
+  }
   if (free.max() < 0 || count.max() < 1) {
     return invalid_graph(cat(what, ": expected a window of at most ",
                              (size + Dim(before + after)).str(), " elements, found ", extent));
