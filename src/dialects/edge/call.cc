@@ -46,8 +46,7 @@ std::string_view name_of(const char* spelling) {
 
 Result<KernelCall> emit_call(const Node& node) {
   const auto rows = index().by_op.find(node.op_name());
-  if (rows == index().by_op.end())
-    return no_kernel(node, "the stock runtime has no kernel for it");
+  if (rows == index().by_op.end()) return no_kernel(node, "the stock runtime has no kernel for it");
   Status first;
   for (const Row* row : rows->second) {
     const Value* typed = typed_operand(node);
@@ -239,8 +238,7 @@ int64_t Raising::axis(size_t i, int64_t rank) {
 Value* Raising::scalar(size_t i, DType dtype) {
   if (i < size())
     if (const auto* v = std::get_if<Dim>(&call.args[i])) {
-      if (!v->is_static())
-        return cast(b.op(ops::kDimScalar, {}, {{"value", *v}}), dtype);
+      if (!v->is_static()) return cast(b.op(ops::kDimScalar, {}, {{"value", *v}}), dtype);
       Tensor t(DType::kI64, {});
       t.set_int(0, v->value());
       return b.constant(t.cast(dtype));

@@ -93,8 +93,8 @@ Values raise_convolution(Raising& r) {
                       {"dilation", dilation},
                       {"groups", groups}};
   if (transposed) attrs.emplace_back("output_padding", read(7, 0));
-  Value* result = r.b.op(transposed ? ops::kConvTranspose2d : ops::kConv2d, {input, weight, bias},
-                         attrs);
+  Value* result =
+      r.b.op(transposed ? ops::kConvTranspose2d : ops::kConv2d, {input, weight, bias}, attrs);
   if (one && r.ok()) {
     Shape shape = result->shape();
     shape.erase(shape.begin() + 2);

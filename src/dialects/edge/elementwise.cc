@@ -42,7 +42,8 @@ Values raise_clamp(Raising& r) {
 }
 
 Values raise_elu(Raising& r) {
-  // elu(x) = scale * (x > 0 ? x : alpha * (exp(x * input_scale) - 1)); the operator has the scales 1.
+  // elu(x) = scale * (x > 0 ? x : alpha * (exp(x * input_scale) - 1)); the operator has the
+  // scales 1.
   Value* self = r.tensor(0);
   const double alpha = r.number(1);
   if (r.number(2) != 1 || r.number(3) != 1) r.refuse("scales other than 1");

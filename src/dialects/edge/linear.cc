@@ -48,8 +48,7 @@ Values raise_addmm(Raising& r) {
   Value* b = r.tensor(2);
   const double beta = r.number(3), alpha = r.number(4);
   if (!r.ok()) return {};
-  if (beta == 1 && alpha == 1 && bias->rank() == 1 && b->rank() == 2 &&
-      bias->dim(0) == b->dim(1))
+  if (beta == 1 && alpha == 1 && bias->rank() == 1 && b->rank() == 2 && bias->dim(0) == b->dim(1))
     return {r.b.op(ops::kLinear, {a, b, bias}, {{"weight_transposed", true}})};
   Value* product = r.b.op(ops::kMatmul, {a, b});
   if (alpha != 1) product = r.b.op(ops::kMul, {product, r.scalar(4, a->dtype())});

@@ -5,10 +5,10 @@ namespace downhaul::edge {
 
 Result<KernelCall> emit_layer_norm(const Node& node) {
   const Ints& normalized = node.ints("normalized_shape");
-  KernelCall call = call_of(node, "aten::native_layer_norm.out",
-                            {tensor(node.operand("input")), ints(normalized),
-                             tensor(node.operand("weight")), tensor(node.operand("bias")),
-                             number(node.f("eps"))});
+  KernelCall call =
+      call_of(node, "aten::native_layer_norm.out",
+              {tensor(node.operand("input")), ints(normalized), tensor(node.operand("weight")),
+               tensor(node.operand("bias")), number(node.f("eps"))});
   Shape statistics = node.operand("input")->shape();
   for (size_t i = 0; i < normalized.size(); ++i) statistics[statistics.size() - 1 - i] = 1;
   const TensorType type{node.result()->dtype(), std::move(statistics)};
@@ -57,11 +57,11 @@ Result<KernelCall> emit_group_norm(const Node& node) {
   Dim inner = 1;
   for (int64_t d = 2; d < input->rank(); ++d) inner = inner * input->dim(d);
   const int64_t groups = node.i("num_groups");
-  KernelCall call = call_of(node, "aten::native_group_norm.out",
-                            {tensor(node.operand("input")), tensor(node.operand("weight")),
-                             tensor(node.operand("bias")), integer(input->dim(0)),
-                             integer(input->dim(1)), integer(inner), integer(groups),
-                             number(node.f("eps"))});
+  KernelCall call =
+      call_of(node, "aten::native_group_norm.out",
+              {tensor(node.operand("input")), tensor(node.operand("weight")),
+               tensor(node.operand("bias")), integer(input->dim(0)), integer(input->dim(1)),
+               integer(inner), integer(groups), number(node.f("eps"))});
   const TensorType statistics{node.result()->dtype(), {input->dim(0), groups}};
   call.outs.push_back(statistics);
   call.outs.push_back(statistics);
@@ -75,8 +75,7 @@ Values raise_group_norm(Raising& r) {
   const int64_t groups = r.integer(6);
   const double eps = r.number(7);
   if (!r.ok()) return {};
-  return {r.b.op(ops::kGroupNorm, {input, weight, bias},
-                 {{"num_groups", groups}, {"eps", eps}})};
+  return {r.b.op(ops::kGroupNorm, {input, weight, bias}, {{"num_groups", groups}, {"eps", eps}})};
 }
 
 }  // namespace downhaul::edge

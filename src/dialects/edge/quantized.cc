@@ -36,11 +36,9 @@ Values per_channel(Raising& r, bool quantizes) {
   const int64_t low = r.integer(4), high = r.integer(5);
   if (!r.ok()) return {};
   if (quantizes)
-    return {r.b.op(ops::kQuantize, {self, scales, zero_points},
-                   {{"axis", axis},
-                    {"quant_min", low},
-                    {"quant_max", high},
-                    {"dtype", r.out().dtype}})};
+    return {r.b.op(
+        ops::kQuantize, {self, scales, zero_points},
+        {{"axis", axis}, {"quant_min", low}, {"quant_max", high}, {"dtype", r.out().dtype}})};
   return {r.b.op(ops::kDequantize, {self, scales, zero_points},
                  {{"axis", axis}, {"dtype", r.out().dtype}})};
 }

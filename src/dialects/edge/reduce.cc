@@ -111,9 +111,9 @@ Values raise_any_all(Raising& r) { return raise_over_all(r, ops::kAny, false); }
 
 Result<KernelCall> emit_prod(const Node& node) {
   if (node.ints("dims").size() != 1) return no_kernel(node, "the kernel takes one dimension");
-  return call_of(node, "aten::prod.int_out",
-                 {tensor(node.operand(0)), integer(node.ints("dims")[0]), flag(node.b("keepdim")),
-                  none()});
+  return call_of(
+      node, "aten::prod.int_out",
+      {tensor(node.operand(0)), integer(node.ints("dims")[0]), flag(node.b("keepdim")), none()});
 }
 Values raise_prod(Raising& r) { return raise_reduction(r, ops::kProd, true); }
 Values raise_prod_all(Raising& r) { return raise_over_all(r, ops::kProd, true); }
@@ -136,10 +136,9 @@ Values raise_var(Raising& r) {
   if (correction != static_cast<double>(static_cast<int64_t>(correction)))
     r.refuse("correction is no integer");
   if (!r.ok()) return {};
-  return {r.b.op(ops::kVar, {self},
-                 {{"dims", axes},
-                  {"correction", static_cast<int64_t>(correction)},
-                  {"keepdim", keepdim}})};
+  return {r.b.op(
+      ops::kVar, {self},
+      {{"dims", axes}, {"correction", static_cast<int64_t>(correction)}, {"keepdim", keepdim}})};
 }
 
 Values raise_var_unbiased(Raising& r) {

@@ -265,9 +265,9 @@ Result<KernelCall> emit_pad(const Node& node) {
       pairs.push_back(before[i]);
       pairs.push_back(after[i]);
     }
-    return call_of(node, "aten::constant_pad_nd.out",
-                   {tensor(node.operand(0)), ints(pairs),
-                    scalar(node.f("value"), node.result()->dtype())});
+    return call_of(
+        node, "aten::constant_pad_nd.out",
+        {tensor(node.operand(0)), ints(pairs), scalar(node.f("value"), node.result()->dtype())});
   }
   // reflection_padNd wants N or N + 1 dimensions besides the padded ones.
   const size_t rank = before.size();
@@ -280,8 +280,8 @@ Result<KernelCall> emit_pad(const Node& node) {
     pairs.push_back(after[i]);
   }
   if (node.result()->dtype() == DType::kBool) return no_kernel(node, "no kernel for bool");
-  const std::string kernel = cat("aten::", mode == "reflect" ? "reflection" : "replication", "_pad",
-                                 count, "d.out");
+  const std::string kernel =
+      cat("aten::", mode == "reflect" ? "reflection" : "replication", "_pad", count, "d.out");
   return call_of(node, kernel, {tensor(node.operand(0)), ints(pairs)});
 }
 

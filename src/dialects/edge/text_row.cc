@@ -269,8 +269,7 @@ Values raise_text(const Row& row, Raising& r) {
     if (t.scalar) {
       scalars.push_back({i, arg->index});
     } else if (arg->kind == ArgKind::kTensor) {
-      operands[static_cast<size_t>(arg->index)] =
-          arg->optional ? r.tensor_or_null(i) : r.tensor(i);
+      operands[static_cast<size_t>(arg->index)] = arg->optional ? r.tensor_or_null(i) : r.tensor(i);
     } else if (arg->kind == ArgKind::kTensorList) {
       members = r.tensors(i);
     } else {
