@@ -44,7 +44,9 @@ Result<std::vector<Value*>> raise_call(const KernelCall& call, Builder& b);
 /// True when `raise_call` knows the kernel's name.
 bool is_known_kernel(std::string_view kernel);
 
-/// Number of output tensors of a kernel that the table knows; 1 for others.
+constexpr int kListOutput = -1;
+/// Number of output tensors of a kernel that the table knows, kListOutput when it fills a list of
+/// tensors; 1 for others.
 int num_outputs(std::string_view kernel);
 
 /// All spellings: (IR operator, kernel) pairs in the order of the table, for the generated

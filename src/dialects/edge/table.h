@@ -85,7 +85,6 @@ struct Row {
   RaiseFunction raise = nullptr;
   int num_outputs = 1;  ///< output tensors; kListOutput for a kernel that fills a list
 };
-constexpr int kListOutput = -1;
 
 std::span<const Row> table();
 
