@@ -1,0 +1,77 @@
+// Drives a fuzz target without a fuzzer, the same way every time: each seed cut at every length,
+// then seeded changes of a few bytes. Usage: fuzz_NAME [rounds [first_round]]
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+#include "fuzz_target.h"
+
+namespace {
+
+using Vec = std::vector<uint8_t>;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kDefaultRounds = 20000;
+// No input of this size may take longer, sanitizers included.
+constexpr double kMaxSeconds = 5.0;
+// Cutting at every length costs the square of the size: long seeds are cut at some lengths only.
+constexpr size_t kMaxCuts = 4000;
+
+void run(const Vec& input, const char* what, size_t which) {
+  const auto start = Clock::now();
+  LLVMFuzzerTestOneInput(input.data(), input.size());
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (seconds > kMaxSeconds) {
+    std::fprintf(stderr, "%s %zu took %.1f s\n", what, which, seconds);
+    std::exit(1);
+  }
+}
+
+void mutate(Vec& bytes, std::mt19937_64& random) {
+  static constexpr uint8_t kEdges[] = {0x00, 0xff, 0x7f, 0x80, '"', '{', '[', '9', '-'};
+  for (uint64_t changes = 1 + random() % 4; changes > 0 && !bytes.empty(); --changes) {
+    const size_t at = random() % bytes.size();
+    switch (random() % 4) {
+      case 0:
+        bytes[at] ^= static_cast<uint8_t>(1u << (random() % 8));
+        break;
+      case 1:
+        bytes[at] = static_cast<uint8_t>(random());
+        break;
+      case 2:
+        bytes[at] = kEdges[random() % std::size(kEdges)];
+        break;
+      default: {
+        // A run from elsewhere: names and numbers change places.
+        const size_t from = random() % bytes.size();
+        const size_t length = 1 + random() % 8;
+        for (size_t i = 0; i < length && at + i < bytes.size() && from + i < bytes.size(); ++i) {
+          bytes[at + i] = bytes[from + i];
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : kDefaultRounds;
+  const int first = argc > 2 ? std::atoi(argv[2]) : 0;
+  const std::vector<Vec> seeds = downhaul::fuzz_seeds();
+  for (const Vec& seed : seeds) {
+    const size_t step = 1 + seed.size() / kMaxCuts;
+    for (size_t length = 0; length <= seed.size(); length += step) {
+      run(Vec(seed.begin(), seed.begin() + static_cast<ptrdiff_t>(length)), "length", length);
+    }
+  }
+  for (int round = first; round < first + rounds; ++round) {
+    std::mt19937_64 random(static_cast<uint64_t>(round));
+    Vec bytes = seeds[static_cast<size_t>(round) % seeds.size()];
+    mutate(bytes, random);
+    run(bytes, "round", static_cast<size_t>(round));
+  }
+  std::printf("%zu seeds, %d rounds\n", seeds.size(), rounds);
+}
