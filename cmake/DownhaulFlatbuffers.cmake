@@ -19,4 +19,7 @@ function(downhaul_flatbuffers name)
   endforeach()
   target_sources(downhaul_${name} PRIVATE ${headers})
   target_include_directories(downhaul_${name} SYSTEM PRIVATE ${folder} ${FLATBUFFERS_INCLUDE_DIR})
+  if(TARGET ${name}_test)  # the generated headers exist once the library is built
+    target_include_directories(${name}_test SYSTEM PRIVATE ${folder} ${FLATBUFFERS_INCLUDE_DIR})
+  endif()
 endfunction()

@@ -18,9 +18,8 @@ struct XnnNamedTensor {
 };
 
 struct XnnPayload {
-  XnnGraph graph;
+  XnnGraph graph;                     ///< its constants point into `named`
   std::vector<XnnNamedTensor> named;  ///< each key once
-  std::vector<Tensor> storage;        ///< owns the inline constants that `graph` points into
 };
 
 /// Why `node` has no spelling in a payload, in words for the report; empty when it has one. Judges
@@ -33,8 +32,9 @@ std::string xnn_refusal(const Node& node);
 ///   outputs   results of the nodes that are used outside; external ids n .. n+m-1
 /// A clamp is fused into the node that makes its operand when nothing else uses that. Bytes of
 /// weights stay as they are in the constants (a view of a mapped file stays one), apart from
-/// convolution filters, whose dimensions the format orders differently. Weights are keyed by the
-/// constant's name, which is unique in the graph; constants of at most 1 KiB go inline.
+/// convolution filters, whose dimensions the format orders differently. They are keyed by the
+/// constant's name, which is unique in the graph. None lies in the payload itself: the stock
+/// runtime unmaps that once the delegate is made, and only weights that it packs would survive.
 /// `debug_handle` of each node is its first origin's index.
 /// Errors: kUnsupported with the refusal.
 Result<XnnPayload> emit_xnn_payload(std::span<Node* const> nodes, std::span<Value* const> inputs,

@@ -35,14 +35,9 @@ uint32_t PayloadBuilder::add_value(XnnValue value) {
 uint32_t PayloadBuilder::add_constant(const Tensor& data, const std::string& key) {
   XnnConstant constant;
   constant.size = data.num_bytes();
-  if (constant.size <= kMaxInlineBytes) {
-    payload_.storage.push_back(data);
-    constant.data = payload_.storage.back().bytes();
-  } else {
-    constant.named_key = key;
-    constant.data = data.bytes();
-    payload_.named.push_back({key, data});
-  }
+  constant.named_key = key;
+  constant.data = data.bytes();
+  payload_.named.push_back({key, data});
   payload_.graph.constants.push_back(std::move(constant));
   XnnValue value;
   value.dims = payload_dims(type_of(data));

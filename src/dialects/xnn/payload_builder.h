@@ -11,9 +11,6 @@
 
 namespace downhaul::xnn {
 
-/// Constants of at most this size lie inside the payload: a name of their own would cost more.
-constexpr uint64_t kMaxInlineBytes = 1024;
-
 /// Names and collects the values of a payload while its nodes are emitted in order.
 class PayloadBuilder {
  public:

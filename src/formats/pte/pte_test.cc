@@ -519,25 +519,6 @@ TEST(PteReader, TellsWrongFilesApart) {
   expect_refused(jpeg, "JPEG");
 }
 
-TEST(PteReader, NamesBothVersionsOfANewerFile) {
-  // The version is 0 and so not in the file: a program whose root table has it.
-  const Example e = examples::add_constant();
-  std::vector<uint8_t> bytes = example_bytes(e);
-  // Point the root's vtable entry of field 0 at four bytes that hold 1: constant_segment's vector.
-  uint32_t root = 0;
-  std::memcpy(&root, bytes.data(), 4);
-  int32_t back = 0;
-  std::memcpy(&back, bytes.data() + root, 4);
-  const size_t vtable = static_cast<size_t>(static_cast<int64_t>(root) - back);
-  // The table's fields are offsets; the first of them read as a number is not 0.
-  uint16_t present = 0;
-  std::memcpy(&present, bytes.data() + vtable + 6, 2);  // execution_plan
-  patch<uint16_t>(bytes, vtable + 4, present);
-  uint32_t version = 0;
-  std::memcpy(&version, bytes.data() + root + present, 4);
-  expect_refused(bytes, cat("schema version ", version, ", this reader knows version 0"));
-}
-
 TEST(PteReader, RefusesBadHeaders) {
   const std::vector<uint8_t> good = example_bytes(examples::add_constant());
   struct Row {

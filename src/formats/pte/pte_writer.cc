@@ -53,14 +53,6 @@ struct Packed {
   }
 };
 
-// Bytes that follow each other in the file, offsets from the segment base.
-struct Placed {
-  PtePart::Kind kind;
-  uint32_t index;
-  ByteRange range;
-  std::vector<std::pair<uint64_t, const Blob*>> blobs;  // by offset in the segment
-};
-
 }  // namespace
 
 uint32_t PteBuilder::find_or_add(std::vector<Entry>& entries, ByHash& by_hash, const Blob& blob,
@@ -116,190 +108,236 @@ void PteBuilder::add_named_constant(const std::string& key, uint32_t data_index,
       {.key = key, .blob = {}, .data_index = data_index, .offset = offset, .size = size});
 }
 
-Result<PteLayout> PteBuilder::write(const pte::Program& program, OutputFile& out) const {
-  DH_CHECK(out.position() == 0);
-
-  pte::StorageLimits limits;
-  for (const Entry& e : constants_) limits.constants.push_back(e.blob.size());
-  for (const Entry& e : initial_contents_) limits.initial_contents.push_back(e.blob.size());
-  limits.num_payloads = payloads_.size();
-  if (Status status = pte::verify_program(program, limits); !status.ok()) {
-    return Status(
-        status.kind() == ErrorKind::kInvalidFile ? ErrorKind::kInvalidGraph : status.kind(),
-        status.message());
+// Where everything goes, for one writing.
+class PteBuilder::Placement {
+ public:
+  Placement(const PteBuilder& builder, const pte::Program& program) : builder_(builder) {
+    raw_.program = program;
+    find_aliases();
+    place_constants();
+    place_initial_contents();
+    place_payloads();
+    place_own_named_data();
+    refer_to_segments();
   }
 
-  // A named blob that is also a constant becomes a stretch of the constants; the others are stored
-  // once each, whatever number of keys they have.
+  Result<PteLayout> write(OutputFile& out) {
+    DH_ASSIGN(std::vector<uint8_t> flatbuffer, pte::encode_program(raw_));
+    base_ = end_ == 0 ? 0 : align_up(flatbuffer.size(), kSegmentAlignment);
+    write_header(flatbuffer, base_, end_);
+    DH_TRY(out.write(flatbuffer));
+    layout_.flatbuffer_size = flatbuffer.size();
+    const uint64_t header = pte::kLeadingBytes + pte::kExtendedHeaderBytes;
+    layout_.parts.push_back({PtePart::Kind::kHeader, {0, header}, 0});
+    layout_.parts.push_back({PtePart::Kind::kFlatbuffer, {header, flatbuffer.size() - header}, 0});
+    for (const Placed& segment : placed_) {
+      if (segment.range.size > 0) DH_TRY(write_segment(segment, out));
+    }
+    layout_.file_size = out.position();
+    describe();
+    return std::move(layout_);
+  }
+
+ private:
+  // A stretch of a constant.
   struct Alias {
     uint32_t data_index;
     uint64_t offset;
     uint64_t size;
-    bool operator==(const Alias&) const = default;
   };
-  std::vector<std::variant<Alias, uint32_t>> named_place;  // alias, or position in `own`
-  std::vector<Entry> own;
-  ByHash own_by_hash;
-  std::vector<uint64_t> alignments;
-  for (const Entry& e : constants_) alignments.push_back(e.alignment);
-  for (const Named& n : named_) {
-    uint32_t data_index = n.data_index;
-    if (data_index == 0 && n.size > 0) {
-      const auto [begin, end] = constants_by_hash_.equal_range(n.blob.hash());
-      const auto found = std::find_if(begin, end, [&](const auto& candidate) {
-        return constants_[candidate.second].blob.same_as(n.blob);
-      });
-      if (found != end) data_index = found->second + 1;
-    }
-    if (data_index > 0) {
-      uint64_t& alignment = alignments[data_index - 1];
-      alignment = std::max(alignment, kSegmentAlignment);
-      named_place.emplace_back(Alias{data_index, n.offset, n.size});
-    } else {
-      named_place.emplace_back(find_or_add(own, own_by_hash, n.blob, kConstantAlignment));
-    }
-  }
-
-  Packed constants;
-  for (size_t i = 0; i < constants_.size(); ++i) {
-    constants.add(constants_[i].blob.size(), alignments[i]);
-  }
-  Packed initial;
-  for (const Entry& e : initial_contents_) initial.add(e.blob.size(), e.alignment);
-
-  // Segments in file order; aliases right after the constants, so that offsets stay sorted.
-  pte::RawProgram raw;
-  raw.program = program;
-  std::vector<Placed> placed;
-  uint64_t end = 0;
-  const auto add_segment = [&](PtePart::Kind kind, uint32_t index, uint64_t size) -> Placed& {
-    // An empty segment takes no padding, or it would end behind the file's last byte.
-    const uint64_t offset = size == 0 ? end : align_up(end, kSegmentAlignment);
-    placed.push_back({.kind = kind, .index = index, .range = {offset, size}, .blobs = {}});
-    raw.segments.push_back({offset, size});
-    end = offset + size;
-    return placed.back();
+  // A segment with bytes of its own; offsets from the segment base.
+  struct Placed {
+    PtePart::Kind kind;
+    uint32_t index;
+    ByteRange range;
+    std::vector<std::pair<uint64_t, const Blob*>> blobs;  // by offset in the segment
   };
-  const auto last_segment = [&] { return static_cast<uint32_t>(raw.segments.size() - 1); };
 
-  Placed& constant_segment = add_segment(PtePart::Kind::kConstants, 0, constants.size);
-  for (size_t i = 0; i < constants_.size(); ++i) {
-    constant_segment.blobs.emplace_back(constants.entries[i].offset, &constants_[i].blob);
-  }
-  raw.constants = constants.subsegments(0);
-
-  std::vector<ByteRange> aliases;
-  const auto alias_range = [&](const Alias& a) {
-    return ByteRange{constants.entries[a.data_index - 1].offset + a.offset, a.size};
-  };
-  for (const auto& place : named_place) {
-    if (const auto* a = std::get_if<Alias>(&place)) aliases.push_back(alias_range(*a));
-  }
-  std::ranges::sort(aliases, [](const ByteRange& a, const ByteRange& b) {
-    return std::pair(a.offset, a.size) < std::pair(b.offset, b.size);
-  });
-  aliases.erase(std::unique(aliases.begin(), aliases.end()), aliases.end());
-  raw.segments.insert(raw.segments.end(), aliases.begin(), aliases.end());
-
-  if (!initial_contents_.empty()) {
-    Placed& segment = add_segment(PtePart::Kind::kInitial, 0, initial.size);
-    for (size_t i = 0; i < initial_contents_.size(); ++i) {
-      segment.blobs.emplace_back(initial.entries[i].offset, &initial_contents_[i].blob);
+  // A named blob that is also a constant becomes a stretch of the constants; the others are stored
+  // once each, whatever number of keys they have.
+  void find_aliases() {
+    for (const Entry& e : builder_.constants_) alignments_.push_back(e.alignment);
+    ByHash own_by_hash;
+    for (uint32_t i = 0; i < builder_.named_.size(); ++i) {
+      const Named& n = builder_.named_[i];
+      const uint32_t data_index = n.data_index > 0 ? n.data_index : find_constant(n.blob);
+      if (data_index > 0) {
+        uint64_t& alignment = alignments_[data_index - 1];
+        alignment = std::max(alignment, kSegmentAlignment);
+        named_places_.emplace_back(Alias{data_index, n.offset, n.size});
+        continue;
+      }
+      const uint32_t position = find_or_add(own_, own_by_hash, n.blob, kConstantAlignment);
+      if (position == first_key_.size()) first_key_.push_back(i);
+      named_places_.emplace_back(position);
     }
-    raw.initial_contents.push_back(initial.subsegments(last_segment()));
   }
-  std::vector<uint32_t> payload_segments;
-  for (uint32_t i = 0; i < payloads_.size(); ++i) {
-    const Blob& blob = payloads_[i].blob;
-    add_segment(PtePart::Kind::kPayload, i, blob.size()).blobs.emplace_back(0, &blob);
-    payload_segments.push_back(last_segment());
-  }
-  std::vector<uint32_t> own_segments;
-  for (uint32_t i = 0; i < own.size(); ++i) {
-    const auto first_key = std::ranges::find_if(named_place, [i](const auto& place) {
-      const auto* position = std::get_if<uint32_t>(&place);
-      return position != nullptr && *position == i;
+
+  uint32_t find_constant(const Blob& blob) const {
+    if (blob.size() == 0) return 0;
+    const auto [begin, end] = builder_.constants_by_hash_.equal_range(blob.hash());
+    const auto found = std::find_if(begin, end, [&](const auto& candidate) {
+      return builder_.constants_[candidate.second].blob.same_as(blob);
     });
-    const auto index = static_cast<uint32_t>(first_key - named_place.begin());
-    add_segment(PtePart::Kind::kNamedData, index, own[i].blob.size())
-        .blobs.emplace_back(0, &own[i].blob);
-    own_segments.push_back(last_segment());
+    return found == end ? 0 : found->second + 1;
   }
 
-  for (pte::Plan& plan : raw.program.plans) {
-    for (pte::Delegate& delegate : plan.delegates) {
-      const uint32_t segment = payload_segments[delegate.payload];
-      delegate.payload = static_cast<uint32_t>(raw.payloads.size());
-      raw.payloads.push_back({.in_segment = true, .index = segment});
+  uint32_t add_segment(PtePart::Kind kind, uint32_t index, uint64_t size) {
+    // An empty segment takes no padding, or it would end behind the file's last byte.
+    const uint64_t offset = size == 0 ? end_ : align_up(end_, kSegmentAlignment);
+    placed_.push_back({.kind = kind, .index = index, .range = {offset, size}, .blobs = {}});
+    raw_.segments.push_back({offset, size});
+    end_ = offset + size;
+    return static_cast<uint32_t>(raw_.segments.size() - 1);
+  }
+
+  uint32_t add_packed_segment(PtePart::Kind kind, const std::vector<Entry>& entries,
+                              const Packed& packed) {
+    const uint32_t segment = add_segment(kind, 0, packed.size);
+    for (size_t i = 0; i < entries.size(); ++i) {
+      placed_.back().blobs.emplace_back(packed.entries[i].offset, &entries[i].blob);
+    }
+    return segment;
+  }
+
+  // The constants are segment 0, also when there are none. Their named stretches follow at once, so
+  // that the segments' offsets stay sorted.
+  void place_constants() {
+    for (size_t i = 0; i < builder_.constants_.size(); ++i) {
+      constants_.add(builder_.constants_[i].blob.size(), alignments_[i]);
+    }
+    raw_.constants = constants_.subsegments(
+        add_packed_segment(PtePart::Kind::kConstants, builder_.constants_, constants_));
+    for (const auto& place : named_places_) {
+      if (const auto* a = std::get_if<Alias>(&place)) aliases_.push_back(range_of(*a));
+    }
+    std::ranges::sort(aliases_, before);
+    aliases_.erase(std::unique(aliases_.begin(), aliases_.end()), aliases_.end());
+    raw_.segments.insert(raw_.segments.end(), aliases_.begin(), aliases_.end());
+  }
+
+  static bool before(const ByteRange& a, const ByteRange& b) {
+    return std::pair(a.offset, a.size) < std::pair(b.offset, b.size);
+  }
+
+  ByteRange range_of(const Alias& a) const {
+    return {constants_.entries[a.data_index - 1].offset + a.offset, a.size};
+  }
+
+  void place_initial_contents() {
+    if (builder_.initial_contents_.empty()) return;
+    Packed packed;
+    for (const Entry& e : builder_.initial_contents_) packed.add(e.blob.size(), e.alignment);
+    raw_.initial_contents.push_back(packed.subsegments(
+        add_packed_segment(PtePart::Kind::kInitial, builder_.initial_contents_, packed)));
+  }
+
+  void place_payloads() {
+    for (uint32_t i = 0; i < builder_.payloads_.size(); ++i) {
+      const Blob& blob = builder_.payloads_[i].blob;
+      payload_segments_.push_back(add_segment(PtePart::Kind::kPayload, i, blob.size()));
+      placed_.back().blobs.emplace_back(0, &blob);
     }
   }
-  for (size_t i = 0; i < named_.size(); ++i) {
-    uint32_t segment = 0;
-    if (const auto* a = std::get_if<Alias>(&named_place[i])) {
-      const auto position = std::ranges::find(aliases, alias_range(*a)) - aliases.begin();
-      segment = 1 + static_cast<uint32_t>(position);
-    } else {
-      segment = own_segments[std::get<uint32_t>(named_place[i])];
+
+  void place_own_named_data() {
+    for (size_t i = 0; i < own_.size(); ++i) {
+      own_segments_.push_back(
+          add_segment(PtePart::Kind::kNamedData, first_key_[i], own_[i].blob.size()));
+      placed_.back().blobs.emplace_back(0, &own_[i].blob);
     }
-    raw.named_data.push_back({named_[i].key, segment});
   }
 
-  DH_ASSIGN(std::vector<uint8_t> flatbuffer, pte::encode_program(raw));
-  const uint64_t base = end == 0 ? 0 : align_up(flatbuffer.size(), kSegmentAlignment);
-  write_header(flatbuffer, base, end);
+  void refer_to_segments() {
+    for (pte::Plan& plan : raw_.program.plans) {
+      for (pte::Delegate& delegate : plan.delegates) {
+        const uint32_t segment = payload_segments_[delegate.payload];
+        delegate.payload = static_cast<uint32_t>(raw_.payloads.size());
+        raw_.payloads.push_back({.in_segment = true, .index = segment});
+      }
+    }
+    for (size_t i = 0; i < named_places_.size(); ++i) {
+      uint32_t segment = 0;
+      if (const auto* a = std::get_if<Alias>(&named_places_[i])) {
+        const auto at = std::ranges::lower_bound(aliases_, range_of(*a), before);
+        segment = 1 + static_cast<uint32_t>(at - aliases_.begin());
+      } else {
+        segment = own_segments_[std::get<uint32_t>(named_places_[i])];
+      }
+      raw_.named_data.push_back({builder_.named_[i].key, segment});
+    }
+  }
 
-  PteLayout layout;
-  layout.flatbuffer_size = flatbuffer.size();
-  layout.constants_padding = constants.padding;
-  const uint64_t header = pte::kLeadingBytes + pte::kExtendedHeaderBytes;
-  layout.parts.push_back({PtePart::Kind::kHeader, {0, header}, 0});
-  layout.parts.push_back({PtePart::Kind::kFlatbuffer, {header, flatbuffer.size() - header}, 0});
-  const auto pad_to = [&](uint64_t offset) -> Status {
-    const uint64_t gap = offset - out.position();
-    if (gap == 0) return {};
-    layout.parts.push_back({PtePart::Kind::kPadding, {out.position(), gap}, 0});
-    layout.padding += gap;
-    return out.write_zeros(gap);
-  };
-  DH_TRY(out.write(flatbuffer));
-  if (base > 0) DH_TRY(pad_to(base));
-  for (const Placed& segment : placed) {
-    if (segment.range.size == 0) continue;
-    const uint64_t start = base + segment.range.offset;
-    DH_TRY(pad_to(start));
-    layout.parts.push_back({segment.kind, {start, segment.range.size}, segment.index});
+  Status write_segment(const Placed& segment, OutputFile& out) {
+    const uint64_t start = base_ + segment.range.offset;
+    if (const uint64_t gap = start - out.position(); gap > 0) {
+      layout_.parts.push_back({PtePart::Kind::kPadding, {out.position(), gap}, 0});
+      layout_.padding += gap;
+      DH_TRY(out.write_zeros(gap));
+    }
     for (const auto& [offset, blob] : segment.blobs) {
       DH_TRY(out.write_zeros(start + offset - out.position()));
       DH_TRY(blob->write(out));
     }
-    switch (segment.kind) {
+    layout_.parts.push_back({segment.kind, {start, segment.range.size}, segment.index});
+    size_by(segment.kind) += segment.range.size;
+    return {};
+  }
+
+  uint64_t& size_by(PtePart::Kind kind) {
+    switch (kind) {
       case PtePart::Kind::kConstants:
-        layout.constants_size += segment.range.size;
-        break;
+        return layout_.constants_size;
       case PtePart::Kind::kInitial:
-        layout.initial_size += segment.range.size;
-        break;
+        return layout_.initial_size;
       case PtePart::Kind::kPayload:
-        layout.payloads_size += segment.range.size;
-        break;
+        return layout_.payloads_size;
       default:
-        layout.named_data_size += segment.range.size;
+        return layout_.named_data_size;
     }
   }
-  layout.file_size = out.position();
 
-  layout.constants.push_back({});
-  for (const ByteRange& e : constants.entries)
-    layout.constants.push_back({base + e.offset, e.size});
-  for (const uint32_t s : payload_segments) {
-    layout.payloads.push_back({base + raw.segments[s].offset, raw.segments[s].size});
+  ByteRange in_file(uint32_t segment) const {
+    return {base_ + raw_.segments[segment].offset, raw_.segments[segment].size};
   }
-  for (const auto& named : raw.named_data) {
-    const ByteRange& s = raw.segments[named.segment];
-    layout.named_data.push_back({base + s.offset, s.size});
+
+  void describe() {
+    layout_.constants_padding = constants_.padding;
+    layout_.constants.push_back({});
+    for (const ByteRange& e : constants_.entries) {
+      layout_.constants.push_back({base_ + e.offset, e.size});
+    }
+    for (const uint32_t s : payload_segments_) layout_.payloads.push_back(in_file(s));
+    for (const auto& n : raw_.named_data) layout_.named_data.push_back(in_file(n.segment));
+    for (const ByteRange& a : aliases_) layout_.aliased_size += a.size;
   }
-  for (const ByteRange& a : aliases) layout.aliased_size += a.size;
-  return layout;
+
+  const PteBuilder& builder_;
+  pte::RawProgram raw_;
+  std::vector<uint64_t> alignments_;  // of the constants
+  Packed constants_;
+  std::vector<std::variant<Alias, uint32_t>> named_places_;  // by key; a number counts through own_
+  std::vector<ByteRange> aliases_;                           // sorted, each once
+  std::vector<Entry> own_;                                   // named blobs that are no constants
+  std::vector<uint32_t> first_key_;                          // of each of own_
+  std::vector<uint32_t> payload_segments_;
+  std::vector<uint32_t> own_segments_;
+  std::vector<Placed> placed_;
+  uint64_t end_ = 0;   // of the segments so far
+  uint64_t base_ = 0;  // where they start in the file
+  PteLayout layout_;
+};
+
+Result<PteLayout> PteBuilder::write(const pte::Program& program, OutputFile& out) const {
+  DH_CHECK(out.position() == 0);
+  pte::StorageLimits limits;
+  for (const Entry& e : constants_) limits.constants.push_back(e.blob.size());
+  for (const Entry& e : initial_contents_) limits.initial_contents.push_back(e.blob.size());
+  limits.num_payloads = payloads_.size();
+  Status status = pte::verify_program(program, limits);
+  if (status.kind() == ErrorKind::kInvalidFile) return invalid_graph(status.message());
+  DH_TRY(std::move(status));
+  return Placement(*this, program).write(out);
 }
 
 }  // namespace downhaul

@@ -57,6 +57,7 @@ class PteBuilder {
   Result<PteLayout> write(const pte::Program& program, OutputFile& out) const;
 
  private:
+  class Placement;
   struct Entry {
     Blob blob;
     uint32_t alignment = 16;

@@ -34,7 +34,7 @@ struct XnnpackPartition {
 
 /// The steps that make a canonical graph consist of operators that XNNPACK has nodes for. Bool and
 /// integer arithmetic becomes f32 arithmetic on 0/1 indicators where that is exact.
-std::span<const Pass> xnnpack_passes(bool exact_select);
+std::vector<Pass> xnnpack_passes(bool exact_select);
 
 /// Cuts `graph` (legalized) and builds the payloads; reorders nodes so that each region is
 /// contiguous. Regions are convex: no path leaves one and comes back.

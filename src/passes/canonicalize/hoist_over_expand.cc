@@ -1,0 +1,73 @@
+// unary(expand(x)) → expand(unary(x)): computed once per element, and the expand may vanish further
+// on. Also embedding(table, expand(i)) → expand(embedding(table, i)), binary(expand(x), scalar
+// constant), and an operator whose operands are all expanded in the same way.
+#include <algorithm>
+
+#include "ops/ops.h"
+#include "passes/passes.h"
+#include "passes/values.h"
+
+namespace downhaul::rewrites {
+
+namespace {
+
+bool is_elementwise(const Node& node) {
+  static const OpDef* const kElementwise[] = {
+      &ops::kCast,    &ops::kLogicalNot, &ops::kBitwiseNot, &ops::kNeg,         &ops::kAbs,
+      &ops::kExp,     &ops::kLog,        &ops::kSqrt,       &ops::kRsqrt,       &ops::kReciprocal,
+      &ops::kAdd,     &ops::kSub,        &ops::kMul,        &ops::kDiv,         &ops::kEq,
+      &ops::kNe,      &ops::kLt,         &ops::kLe,         &ops::kGt,          &ops::kGe,
+      &ops::kWhere,   &ops::kLogicalAnd, &ops::kLogicalOr,  &ops::kBitwiseAnd,  &ops::kBitwiseOr,
+      &ops::kMaximum, &ops::kMinimum,    &ops::kIsInf,      &ops::kIsNan,       &ops::kTanh,
+      &ops::kSin,     &ops::kCos,        &ops::kPow,        &ops::kFloorDivide, &ops::kRemainder};
+  return std::any_of(std::begin(kElementwise), std::end(kElementwise),
+                     [&](const OpDef* op) { return node.is(*op); });
+}
+
+Value* over_embedding(Node& node, Builder& b) {
+  if (!is_op(node.operand(1), ops::kExpand)) return nullptr;
+  Value* source = node.operand(1)->producer()->operand(0);
+  if (source->rank() != node.operand(1)->rank()) return nullptr;
+  Value* rows = b.op(ops::kEmbedding, {node.operand(0), source});
+  return broadcast_to(b, rows, node.result()->shape());
+}
+
+std::vector<Value*> apply(Node& node, Builder& b) {
+  if (node.is(ops::kEmbedding)) {
+    Value* value = over_embedding(node, b);
+    return value == nullptr ? std::vector<Value*>{} : std::vector<Value*>{value};
+  }
+  if (!is_elementwise(node)) return {};
+  std::vector<Value*> operands;
+  const Shape* from = nullptr;
+  bool any_expand = false;
+  for (Value* operand : node.operands()) {
+    if (splat_value(operand) && operand->rank() == 0) {
+      operands.push_back(operand);
+      continue;
+    }
+    if (!is_op(operand, ops::kExpand)) return {};
+    any_expand = true;
+    Value* source = operand->producer()->operand(0);
+    if (!(operand->shape() == node.result()->shape())) return {};
+    // A scalar source goes with any other.
+    if (source->rank() > 0) {
+      if (from != nullptr && !(*from == source->shape())) return {};
+      from = &source->shape();
+    }
+    operands.push_back(source);
+  }
+  if (!any_expand) return {};
+  Value* value = b.like(node, operands);
+  if (value == nullptr) return {};
+  return {broadcast_to(b, value, node.result()->shape())};
+}
+
+}  // namespace
+
+const Rewrite kHoistOverExpand = {
+    .name = "hoist_over_expand",
+    .apply = apply,
+};
+
+}  // namespace downhaul::rewrites

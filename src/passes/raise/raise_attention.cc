@@ -1,0 +1,207 @@
+// softmax(q·kᵀ · scale + mask) · v → attention(q, k, v, mask, scale), in all spellings that
+// programs have: the scale on the scores, on q, on k or on both; an additive mask or none; scores
+// replaced by a large negative number where a mask is false (as additive mask, which is the same to
+// the last bit of any finite score); the guard by which decomposed programs give zeros for rows
+// with nothing to attend to. That guard decides what the mask means: with it, where(m, 0, -inf) is
+// the bool mask m; without it the mask stays a float tensor, whose empty rows are what softmax
+// makes of them.
+#include <cmath>
+#include <numeric>
+
+#include "ops/ops.h"
+#include "passes/passes.h"
+#include "passes/values.h"
+
+namespace downhaul::rewrites {
+
+namespace {
+
+struct Scores {
+  Value* query = nullptr;
+  Value* key = nullptr;  ///< [.., T, D]
+  Value* mask = nullptr;
+  double scale = 1;
+};
+
+bool is_minus_infinity(const Value* value) {
+  const auto number = splat_value(value);
+  return number && std::isinf(*number) && *number < 0;
+}
+
+/// Swaps the last two dimensions; merges with a permute that is there already.
+Value* transposed(Value* value, Builder& b) {
+  Ints dims(static_cast<size_t>(value->rank()));
+  std::iota(dims.begin(), dims.end(), 0);
+  std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+  return b.op(ops::kPermute, {value}, {{"dims", dims}});
+}
+
+/// q·kᵀ with its scales; false when `value` is not such a product or has not `uses` uses.
+bool match_product(Value* value, int uses, Scores& scores, Builder& b) {
+  if (uses == 1) value = strip_scale(value, scores.scale);
+  if (!is_op(value, ops::kMatmul) || value->num_uses() != uses) return false;
+  const Node& product = *value->producer();
+  if (product.b("transpose_self") || product.operand(0)->rank() != value->rank() ||
+      product.operand(1)->rank() != value->rank()) {
+    return false;
+  }
+  scores.query = strip_scale(product.operand(0), scores.scale);
+  scores.key = strip_scale(product.operand(1), scores.scale);
+  if (!product.b("transpose_other")) scores.key = transposed(scores.key, b);
+  return scores.key != nullptr;
+}
+
+/// True for a constant bool mask, possibly sliced to dynamic sizes from its first element on, whose
+/// first column is all true: no row is empty at any size.
+bool every_row_is_open(const Value* mask) {
+  while (is_op(mask, ops::kSlice) && mask->producer()->dim("start") == Dim(0)) {
+    mask = mask->producer()->operand(0);
+  }
+  if (!mask->is_constant() || mask->dtype() != DType::kBool || mask->rank() == 0) return false;
+  const Tensor& t = mask->constant();
+  const int64_t row = t.size(t.rank() - 1);
+  for (int64_t begin = 0; row > 0 && begin < t.num_elements(); begin += row) {
+    if (t.int_at(begin) == 0) return false;
+  }
+  return row > 0;
+}
+
+/// Scores with what is added to them, or with what replaces them where a mask is false.
+bool match_masked(Value* value, int uses, Scores& scores, Builder& b) {
+  const bool is_where = is_op(value, ops::kWhere);
+  if (!is_where && !is_op(value, ops::kAdd)) return match_product(value, uses, scores, b);
+  if (value->num_uses() != uses) return false;
+  const Node& node = *value->producer();
+  if (is_where) {
+    // The bool mask, if it leaves every row something: an empty row has the mean of the values
+    // here.
+    const auto low = splat_value(node.operand(2));
+    if (!low || *low > -1e30 || !(node.operand(1)->type() == value->type())) return false;
+    if (!every_row_is_open(node.operand(0))) return false;
+    if (!match_product(node.operand(1), 1, scores, b)) return false;
+    scores.mask = node.operand(0);
+    return true;
+  }
+  for (const int i : {0, 1}) {
+    Scores attempt;
+    if (!(node.operand(i)->type() == value->type())) continue;
+    if (!match_product(node.operand(i), 1, attempt, b)) continue;
+    scores = attempt;
+    scores.mask = node.operand(1 - i);
+    return true;
+  }
+  return false;
+}
+
+/// The scores under the guard `where(not any(not (scores == -inf)), 0, softmax(scores))`, or null.
+const Value* match_guard(const Node& where, const Value* probabilities) {
+  if (!is_splat(where.operand(1), 0) || where.operand(2) != probabilities) return nullptr;
+  if (!is_op(probabilities, ops::kSoftmax) || probabilities->num_uses() != 1) return nullptr;
+  const Value* scores = probabilities->producer()->operand(0);
+  const Value* empty = where.operand(0);  // true: nothing to attend to
+  // not any(not eq) or all(eq)
+  const Value* reduced = empty;
+  const bool by_any = is_op(empty, ops::kLogicalNot);
+  if (by_any) reduced = empty->producer()->operand(0);
+  if (!is_op(reduced, by_any ? ops::kAny : ops::kAll) || !reduced->producer()->b("keepdim") ||
+      reduced->producer()->ints("dims") != Ints{scores->rank() - 1}) {
+    return nullptr;
+  }
+  const Value* equal = reduced->producer()->operand(0);
+  if (by_any) {
+    if (is_op(equal, ops::kNe)) {
+      const Node& ne = *equal->producer();
+      return ne.operand(0) == scores && is_minus_infinity(ne.operand(1)) ? scores : nullptr;
+    }
+    if (!is_op(equal, ops::kLogicalNot)) return nullptr;
+    equal = equal->producer()->operand(0);
+  }
+  if (!is_op(equal, ops::kEq)) return nullptr;
+  const Node& eq = *equal->producer();
+  return eq.operand(0) == scores && is_minus_infinity(eq.operand(1)) ? scores : nullptr;
+}
+
+/// The bool mask m of where(m, 0, -inf), computed or constant; null when the mask is another.
+Value* bool_mask(Value* mask, Builder& b) {
+  if (is_op(mask, ops::kWhere)) {
+    const Node& where = *mask->producer();
+    if (is_splat(where.operand(1), 0) && is_minus_infinity(where.operand(2))) {
+      return where.operand(0);
+    }
+    return nullptr;
+  }
+  if (!mask->is_constant()) return nullptr;
+  const Tensor& t = mask->constant();  // as large as the scores of one head at most
+  Tensor out(DType::kBool, t.sizes());
+  for (int64_t i = 0; i < t.num_elements(); ++i) {
+    const double v = t.at(i);
+    if (v != 0 && !(std::isinf(v) && v < 0)) return nullptr;
+    out.set(i, v == 0 ? 1 : 0);
+  }
+  return b.constant(std::move(out), mask->name());
+}
+
+/// True when a float mask can never be -inf for a whole row, so that the guard never acts.
+bool never_all_infinite(const Value* mask) {
+  if (is_op(mask, ops::kWhere)) {
+    for (const int i : {1, 2}) {
+      const auto number = splat_value(mask->producer()->operand(i));
+      if (!number || std::isinf(*number)) return false;
+    }
+    return true;
+  }
+  if (!mask->is_constant()) return false;
+  const Tensor& t = mask->constant();
+  const int64_t row = t.rank() == 0 ? 1 : t.size(t.rank() - 1);
+  for (int64_t begin = 0; begin < t.num_elements(); begin += row) {
+    bool open = false;
+    for (int64_t i = begin; i < begin + row && !open; ++i) open = !std::isinf(t.at(i));
+    if (!open) return false;
+  }
+  return true;
+}
+
+std::vector<Value*> apply(Node& node, Builder& b) {
+  Value* probabilities = node.operand(0);
+  if (node.b("transpose_self") || node.b("transpose_other") || probabilities->num_uses() != 1) {
+    return {};
+  }
+  const bool guarded = is_op(probabilities, ops::kWhere);
+  if (guarded) {
+    const Node& where = *probabilities->producer();
+    if (match_guard(where, where.operand(2)) == nullptr) return {};
+    probabilities = where.operand(2);
+  }
+  if (!is_op(probabilities, ops::kSoftmax)) return {};
+  const Node& softmax = *probabilities->producer();
+  const int64_t rank = probabilities->rank();
+  if (softmax.axis("dim", rank) != rank - 1 || node.operand(1)->rank() != rank) return {};
+  Scores scores;
+  // The guard reads the scores too.
+  if (!match_masked(softmax.operand(0), guarded ? 2 : 1, scores, b)) return {};
+  if (guarded && scores.mask != nullptr) {
+    if (Value* mask = bool_mask(scores.mask, b)) {
+      scores.mask = mask;
+    } else if (!never_all_infinite(scores.mask)) {
+      return {};
+    }
+  }
+  const Dim& depth = scores.query->dim(scores.query->rank() - 1);
+  Attr scale = scores.scale;
+  if (depth.is_static()) {
+    const double usual = 1 / std::sqrt(static_cast<double>(depth.value()));
+    if (std::abs(scores.scale - usual) <= 1e-6 * usual) scale = Attr();
+  }
+  return {b.op(ops::kAttention, {scores.query, scores.key, node.operand(1), scores.mask},
+               {{"scale", scale}})};
+}
+
+}  // namespace
+
+const Rewrite kRaiseAttention = {
+    .name = "raise_attention",
+    .root = &ops::kMatmul,
+    .apply = apply,
+};
+
+}  // namespace downhaul::rewrites

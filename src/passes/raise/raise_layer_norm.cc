@@ -1,0 +1,43 @@
+// (x - mean) * rsqrt(mean((x - mean)²) + eps) → layer_norm without affine part
+#include "ops/ops.h"
+#include "passes/passes.h"
+#include "passes/values.h"
+
+namespace downhaul::rewrites {
+
+namespace {
+
+Value* build(const Match& m, Builder& b) {
+  const Value* x = m.value("x");
+  if (m.ints("d").empty()) return nullptr;
+  Ints normalized;
+  // The reduced dimensions must be the last ones.
+  const auto count = static_cast<int64_t>(m.ints("d").size());
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t d = x->rank() - count + i;
+    if (m.ints("d")[static_cast<size_t>(i)] != d || !x->dim(d).is_static()) return nullptr;
+    normalized.push_back(x->dim(d).value());
+  }
+  const auto eps = splat_value(m.value("eps"));
+  if (!eps) return nullptr;
+  return b.op(ops::kLayerNorm, {m.value("x"), nullptr, nullptr},
+              {{"normalized_shape", normalized}, {"eps", *eps}});
+}
+
+}  // namespace
+
+const Rewrite kRaiseLayerNorm = {
+    .name = "raise_layer_norm",
+    .match = R"(
+      %m = mean(%x, dims=$d, keepdim=true)
+      %c = sub(%x, %m)
+      %s = mul(%c, %c)
+      %v = mean(%s, dims=$d, keepdim=true)
+      %e = add(%v, const %eps)
+      %r = rsqrt(%e)
+      %y = mul(%c, %r)
+    )",
+    .build = build,
+};
+
+}  // namespace downhaul::rewrites
