@@ -9,13 +9,13 @@ namespace downhaul::xnn {
 namespace {
 
 std::string refuse_images(const Node& node) {
-  if (node.s("layout") != "nhwc") return "images must be NHWC inside a delegate";
   if (!node.operand("weight")->is_constant()) return "the filter must be constant";
   const Value* bias = node.operand("bias");
   if (bias != nullptr && !bias->is_constant()) return "the bias must be constant";
   for (int64_t p : node.ints("padding")) {
     if (p < 0) return "negative padding";
   }
+  if (node.s("layout") != "nhwc") return "images must be NHWC inside a delegate";
   return "";
 }
 

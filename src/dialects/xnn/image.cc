@@ -12,6 +12,9 @@ namespace {
 constexpr uint32_t kAlignCorners = 8;  // XNN_FLAG_ALIGN_CORNERS
 constexpr uint32_t kKeepDims = 64;     // XNN_FLAG_KEEP_DIMS
 
+/// Where the height is; the reason that lies deeper than the layout is the one to print.
+int64_t height_axis(const Node& node) { return node.s("layout") == "nhwc" ? 1 : 2; }
+
 std::string refuse_layout(const Node& node) {
   if (node.s("layout") != "nhwc") return "images must be NHWC inside a delegate";
   return "";
@@ -29,10 +32,11 @@ std::string pool_geometry(const Node& node, XnnPool& pool) {
     const auto at = static_cast<size_t>(axis);
     const int64_t dilation = has_dilation ? node.ints("dilation")[at] : 1;
     if (stride[at] > kernel[at]) return "the stride of a pooling must not exceed its window";
-    const std::optional<int64_t> size = node.operand(0)->dim(1 + axis).maybe_value();
+    const std::optional<int64_t> size =
+        node.operand(0)->dim(height_axis(node) + axis).maybe_value();
     if (!size) return "the height and width of a pooled image must be static";
     const int64_t reach = dilation * (kernel[at] - 1) + 1;
-    const int64_t windows = node.result()->dim(1 + axis).value();
+    const int64_t windows = node.result()->dim(height_axis(node) + axis).value();
     int64_t& end = padding[at + 2];
     const int64_t missing = (windows - 1) * stride[at] + reach - (*size + padding[at] + end);
     if (missing > 0) end += missing;
@@ -66,9 +70,9 @@ NamedAttrs pool_attributes(const XnnPool& pool) {
 }  // namespace
 
 std::string refuse_max_pool2d(const Node& node) {
-  if (std::string reason = refuse_layout(node); !reason.empty()) return reason;
   XnnPool pool;
-  return pool_geometry(node, pool);
+  const std::string reason = pool_geometry(node, pool);
+  return reason.empty() ? refuse_layout(node) : reason;
 }
 
 void emit_max_pool2d(const Node& node, PayloadBuilder& out) {
@@ -88,7 +92,6 @@ Result<Value*> raise_max_pool2d(RaiseCall& call) {
 
 // The runtime divides by the number of elements inside the image.
 std::string refuse_avg_pool2d(const Node& node) {
-  if (std::string reason = refuse_layout(node); !reason.empty()) return reason;
   XnnPool pool;
   if (std::string reason = pool_geometry(node, pool); !reason.empty()) return reason;
   if (node.has_attr("divisor_override")) return "an average pooling with a divisor of its own";
@@ -96,7 +99,7 @@ std::string refuse_avg_pool2d(const Node& node) {
   const Ints& padding = node.ints("padding");
   const bool pads = std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p > 0; });
   if (pads && node.b("count_include_pad")) return "an average pooling that counts its padding";
-  return "";
+  return refuse_layout(node);
 }
 
 void emit_avg_pool2d(const Node& node, PayloadBuilder& out) {
@@ -115,10 +118,9 @@ Result<Value*> raise_avg_pool2d(RaiseCall& call) {
 
 // adaptive_avg_pool2d to one pixel: the mean over height and width.
 std::string refuse_global_avg_pool2d(const Node& node) {
-  if (std::string reason = refuse_layout(node); !reason.empty()) return reason;
   const Ints& size = node.ints("output_size");
   if (size[0] != 1 || size[1] != 1) return "an adaptive pooling to more than one pixel";
-  return "";
+  return refuse_layout(node);
 }
 
 void emit_global_avg_pool2d(const Node& node, PayloadBuilder& out) {
@@ -136,11 +138,10 @@ Result<Value*> raise_global_avg_pool2d(RaiseCall& call) {
 }
 
 std::string refuse_resize_bilinear2d(const Node& node) {
-  if (std::string reason = refuse_layout(node); !reason.empty()) return reason;
   const Ints& size = node.ints("output_size");
   const char* const scales[] = {"scale_h", "scale_w"};
   for (int axis = 0; axis < 2; ++axis) {
-    const std::optional<int64_t> in = node.operand(0)->dim(1 + axis).maybe_value();
+    const std::optional<int64_t> in = node.operand(0)->dim(height_axis(node) + axis).maybe_value();
     if (!in) return "the height and width of a resized image must be static";
     if (node.b("align_corners") || !node.has_attr(scales[axis])) continue;
     // The runtime steps by in / out. Another step moves the last of `out` samples; one that moves
@@ -151,7 +152,7 @@ std::string refuse_resize_bilinear2d(const Node& node) {
       return cat("a resize by ", node.f(scales[axis]), " that is not its sizes' ratio");
     }
   }
-  return "";
+  return refuse_layout(node);
 }
 
 void emit_resize_bilinear2d(const Node& node, PayloadBuilder& out) {

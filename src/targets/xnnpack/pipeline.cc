@@ -19,6 +19,7 @@ std::vector<Pass> xnnpack_passes(bool exact_select) {
   using namespace xnnpack;  // NOLINT: the lists below are what this function is for
 
   std::vector<const Rewrite*> all(legalizing_rewrites().begin(), legalizing_rewrites().end());
+  std::erase(all, &kRefusedImageToNchw);
   if (exact_select) {
     std::erase(all, &kSelectByProduct);
     std::erase(all, &kDynamicRowByProduct);
@@ -35,6 +36,8 @@ std::vector<Pass> xnnpack_passes(bool exact_select) {
   for (Pass& pass : nhwc_passes()) passes.push_back(std::move(pass));
   // Everything else in terms of the payload's nodes.
   passes.push_back({"xnn_legalize", with_cleanup(std::move(all)), nullptr});
+  // What had its chance and is refused still.
+  passes.push_back({"xnn_images_outside", with_cleanup({&kRefusedImageToNchw}), nullptr});
   // The layers of a transformer share their mask's arithmetic.
   passes.push_back({"xnn_share_common_subexpressions", {}, share_common_subexpressions});
   return passes;

@@ -1,4 +1,5 @@
-// Poolings.
+// Poolings, and images that stay outside.
+#include "dialects/xnn/emit.h"
 #include "ops/ops.h"
 #include "targets/xnnpack/arith.h"
 #include "targets/xnnpack/rewrites/rewrites.h"
@@ -43,6 +44,20 @@ const Rewrite kPadBeforeAvgPool = {
       after[first + 1] = padding[3];
       Value* padded = b.op(ops::kPad, {x}, {{"before", before}, {"after", after}});
       return {b.like(node, {padded}, {{"padding", Ints{0, 0, 0, 0}}})};
+    },
+};
+
+// A channels-last image operator that no payload node computes goes back to NCHW: the kernels
+// outside take that.
+const Rewrite kRefusedImageToNchw = {
+    .name = "xnn_refused_image_to_nchw",
+    .apply = [](Node& node, Builder& b) -> std::vector<Value*> {
+      if (node.schema().find("layout") == nullptr || node.s("layout") != "nhwc") return {};
+      if (xnn_refusal(node).empty()) return {};
+      std::vector<Value*> operands = node.operands();
+      operands[0] = permute(b, operands[0], {0, 3, 1, 2});
+      Value* y = b.like(node, operands, {{"layout", std::string("nchw")}});
+      return {permute(b, y, {0, 2, 3, 1})};
     },
 };
 

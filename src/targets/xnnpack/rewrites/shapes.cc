@@ -77,6 +77,29 @@ const Rewrite kCropBeforePad = {
     },
 };
 
+// A slice with a step, of a dimension that the step divides: the dimension is split in two, and one
+// of each step is taken.
+const Rewrite kStridedSliceToReshape = {
+    .name = "xnn_strided_slice_to_reshape",
+    .root = &ops::kSlice,
+    .apply = [](Node& node, Builder& b) -> std::vector<Value*> {
+      constexpr size_t kMaxRank = 6;
+      Value* x = node.operand(0);
+      const auto axis = static_cast<size_t>(node.axis("dim", x->rank()));
+      const int64_t step = node.i("step");
+      if (!is_f32(x) || !is_static(x) || step == 1 || x->shape().size() >= kMaxRank) return {};
+      const int64_t size = x->shape()[axis].value();
+      const int64_t start = node.dim("start").value();
+      const int64_t count = node.result()->shape()[axis].value();
+      if (size % step != 0 || count != size / step || start >= step) return {};
+      Shape split = x->shape();
+      split[axis] = Dim(step);
+      split.insert(split.begin() + static_cast<std::ptrdiff_t>(axis), Dim(count));
+      Value* one = slice(b, reshape(b, x, split), static_cast<int64_t>(axis) + 1, start, start + 1);
+      return {reshape(b, one, node.result()->shape())};
+    },
+};
+
 // roll → the two pieces of each rolled dimension in the other order.
 const Rewrite kRollToSlices = {
     .name = "xnn_roll_to_slices",
