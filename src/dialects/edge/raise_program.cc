@@ -1,6 +1,7 @@
 #include "dialects/edge/raise_program.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <optional>
 #include <set>
@@ -79,11 +80,31 @@ class Memory {
   std::map<uint32_t, std::map<uint64_t, Entry>> buffers_;
 };
 
+/// The n-th dimension with this upper bound of a dynamic input.
+using BoundKey = std::pair<int64_t, int>;
+
+/// Dimensions of dynamic inputs that may vary. The file gives upper bounds only. Bounds that are
+/// equal are taken to be the same size, the n-th of a tensor with the n-th of another: models share
+/// sizes between their inputs.
+std::set<BoundKey> varying_dimensions(const pte::Plan& plan) {
+  std::set<BoundKey> keys;
+  for (const int32_t id : plan.inputs) {
+    const auto* t = std::get_if<pte::Tensor>(&plan.values[static_cast<size_t>(id)]);
+    if (t == nullptr || t->dynamism == pte::Dynamism::kStatic) continue;
+    std::map<int64_t, int> seen;
+    for (const int32_t bound : t->sizes)
+      if (bound > 1) keys.insert({bound, seen[bound]++});
+  }
+  return keys;
+}
+
 class ProgramRaiser {
  public:
-  ProgramRaiser(const PteFile& file, const pte::Plan& plan)
+  /// `varying`: which dimensions of dynamic inputs become symbols; the others have their bound.
+  ProgramRaiser(const PteFile& file, const pte::Plan& plan, const std::set<BoundKey>& varying)
       : file_(file),
         plan_(plan),
+        varying_(varying),
         values_(plan.values.size()),
         view_of_(plan.values.size()),
         sizes_(plan.values.size()) {}
@@ -137,9 +158,7 @@ class ProgramRaiser {
   }
 
   Status add_inputs() {
-    // The file gives upper bounds only. Bounds that are equal are taken to be the same size, the
-    // n-th of a tensor with the n-th of another: models share sizes between their inputs.
-    std::map<std::pair<int64_t, int>, SymbolPtr> symbols;
+    std::map<BoundKey, SymbolPtr> symbols;
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       const int32_t id = plan_.inputs[i];
       const auto* t = as<pte::Tensor>(id);
@@ -153,10 +172,12 @@ class ProgramRaiser {
         for (Dim& d : type.shape) {
           const int64_t bound = d.value();
           if (bound <= 1) continue;
-          SymbolPtr& symbol = symbols[{bound, seen[bound]++}];
+          const BoundKey key{bound, seen[bound]++};
+          if (!varying_.contains(key)) continue;
+          SymbolPtr& symbol = symbols[key];
           if (symbol == nullptr)
             symbol = std::make_shared<Symbol>(
-                Symbol{.name = cat("s", symbols.size() - 1), .min = 0, .max = bound});
+                Symbol{.name = cat("s", symbols.size() - 1), .min = 1, .max = bound});
           d = Dim(symbol);
         }
       }
@@ -394,7 +415,7 @@ class ProgramRaiser {
     const bool fits = v->rank() == type.rank() &&
                       std::equal(v->shape().begin(), v->shape().end(), type.shape.begin(),
                                  [&](const Dim& a, const Dim& bound) {
-                                   return t.dynamism == pte::Dynamism::kStatic && a.is_static()
+                                   return t.dynamism == pte::Dynamism::kStatic
                                               ? a == bound
                                               : a.min() <= bound.max();
                                  });
@@ -458,6 +479,7 @@ class ProgramRaiser {
 
   const PteFile& file_;
   const pte::Plan& plan_;
+  const std::set<BoundKey>& varying_;
   RaisedProgram out_;
   std::vector<Value*> values_;             // by id: what was written under this id last
   std::vector<Value*> view_of_;            // by id: what values_[id] is a view of
@@ -468,12 +490,32 @@ class ProgramRaiser {
   Memory memory_;
 };
 
+/// The reading with the most varying dimensions that is consistent: shapes fit each other, and
+/// tensors that the file calls static have static sizes.
+Result<RaisedProgram> raise_plan(const PteFile& file, const pte::Plan& plan) {
+  constexpr size_t kMaxVarying = 6;  // 2^6 attempts
+  const std::set<BoundKey> all = varying_dimensions(plan);
+  const std::vector<BoundKey> keys(all.begin(), all.end());
+  if (keys.size() > kMaxVarying) return ProgramRaiser(file, plan, all).run();
+  for (size_t fixed = 0; fixed < keys.size(); ++fixed) {
+    for (uint32_t mask = 0; mask < 1u << keys.size(); ++mask) {
+      if (static_cast<size_t>(std::popcount(mask)) != fixed) continue;
+      std::set<BoundKey> varying;
+      for (size_t i = 0; i < keys.size(); ++i)
+        if ((mask >> i & 1) == 0) varying.insert(keys[i]);
+      Result<RaisedProgram> raised = ProgramRaiser(file, plan, varying).run();
+      if (raised.ok()) return raised;
+    }
+  }
+  return ProgramRaiser(file, plan, {}).run();
+}
+
 }  // namespace
 
 Result<RaisedProgram> raise_program(const PteFile& file, const RaiseOptions& options) {
   for (const pte::Plan& plan : file.program.plans) {
     if (!options.plan.empty() && plan.name != options.plan) continue;
-    Result<RaisedProgram> raised = ProgramRaiser(file, plan).run();
+    Result<RaisedProgram> raised = raise_plan(file, plan);
     if (!raised.ok())
       return std::move(raised).status().with_context(cat("method '", printable(plan.name), "'"));
     return raised;

@@ -32,7 +32,7 @@ Dim normal_bound(const Dim& bound, const Dim& size) {
   if (b.is_static() && b.value() < 0) b = size + b;
   if (b == size || (b.is_static() && b.value() >= size.max())) return size;
   if (b.is_static() && size.is_static()) return std::clamp<int64_t>(b.value(), 0, size.value());
-  if (b.max() > size.min()) b = min(b, size);
+  if ((size - b).min() < 0) b = min(b, size);
   if (b.min() < 0) b = max(b, 0);
   return b;
 }
@@ -261,6 +261,8 @@ Result<KernelCall> emit_pad(const Node& node) {
   size_t count = before.size() - first;
   Ints pairs;
   if (mode == "constant") {
+    for (size_t i = 0; i < before.size(); ++i)
+      if (before[i] < 0 || after[i] < 0) return no_kernel(node, "the kernel does not crop");
     for (size_t i = before.size(); i-- > first;) {
       pairs.push_back(before[i]);
       pairs.push_back(after[i]);

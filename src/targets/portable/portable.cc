@@ -1,0 +1,47 @@
+#include "targets/portable/portable.h"
+
+#include "base/strings.h"
+#include "passes/passes.h"
+#include "targets/portable/rewrites/rewrites.h"
+
+namespace downhaul {
+
+namespace portable {
+
+std::vector<const Rewrite*> rewrites() {
+  return {
+#define DH_REWRITE(symbol) &symbol,
+#include "targets/portable/rewrites/rewrites.inc"
+#undef DH_REWRITE
+  };
+}
+
+}  // namespace portable
+
+std::span<const Pass> portable_passes() {
+  static const std::vector<Pass>* const kPasses = [] {
+    std::vector<const Rewrite*> legalize = portable::rewrites();
+    // A batched_select becomes an index here, so the way back is left out.
+    for (const Rewrite* rewrite : cleanup_rewrites())
+      if (rewrite != &rewrites::kIndexToBatchedSelect) legalize.push_back(rewrite);
+    return new std::vector<Pass>{
+        // Every operator becomes one that has a kernel; identities and chains that this leaves
+        // behind go at once.
+        {.name = "legalize_portable", .rewrites = std::move(legalize)},
+        // Masks that each layer made for itself are made once.
+        {.name = "share_common_subexpressions", .run = share_common_subexpressions},
+        {.name = "remove_dead_code", .run = remove_dead_code},
+    };
+  }();
+  return *kPasses;
+}
+
+Result<Lowered> lower_portable(Graph& graph, const PortableOptions& options) {
+  Lowered lowered;
+  DH_TRY(run_pipeline(graph, portable_passes(), options.pipeline, &lowered.log, &lowered.stopped));
+  if (lowered.stopped) return lowered;
+  DH_ASSIGN(lowered.program, emit_program(graph, {}, options.emit));
+  return lowered;
+}
+
+}  // namespace downhaul
