@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "base/checked.h"
 #include "base/strings.h"
@@ -110,8 +111,8 @@ Status read_header(std::string_view text, std::vector<TensorInfo>& tensors,
 
 /// Sorts by offset; the intervals must cover the data exactly.
 Status check_cover(std::vector<TensorInfo>& tensors, uint64_t data_bytes) {
-  std::stable_sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
-    return std::pair(a.offset, a.size) < std::pair(b.offset, b.size);
+  std::sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
+    return std::tie(a.offset, a.size, a.name) < std::tie(b.offset, b.size, b.name);
   });
   uint64_t end = 0;
   const TensorInfo* before = nullptr;
