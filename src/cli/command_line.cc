@@ -1,0 +1,102 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "base/strings.h"
+#include "cli/version.h"
+
+namespace downhaul {
+namespace {
+
+class AppOptions final : public Options {
+ public:
+  explicit AppOptions(CLI::App* app) : app_(app) {}
+
+  void flag(bool* target, const std::string& name, const std::string& help) override {
+    app_->add_flag(name, *target, help);
+  }
+  void text(std::string* target, const std::string& name, const std::string& value,
+            const std::string& help) override {
+    app_->add_option(name, *target, help)->type_name(value);
+  }
+  void number(int64_t* target, const std::string& name, const std::string& value,
+              const std::string& help, int64_t low, int64_t high) override {
+    const auto check = [low, high](const std::string& text) -> std::string {
+      int64_t v = 0;
+      const auto r = std::from_chars(text.data(), text.data() + text.size(), v);
+      if (r.ec != std::errc() || r.ptr != text.data() + text.size() || v < low || v > high) {
+        return cat("expected an integer from ", low, " to ", high, ", found '", printable(text),
+                   "'");
+      }
+      return {};
+    };
+    app_->add_option(name, *target, help)->type_name(value)->check(check);
+  }
+  void choice(std::string* target, const std::string& name, const std::vector<std::string>& values,
+              const std::string& help) override {
+    const auto check = [values](const std::string& text) -> std::string {
+      for (const std::string& v : values) {
+        if (v == text) return {};
+      }
+      return cat("expected ", join(values, ", "), "; found '", printable(text), "'");
+    };
+    app_->add_option(name, *target, help)->type_name(join(values, "|"))->check(check);
+  }
+  void list(std::vector<std::string>* target, const std::string& name, const std::string& value,
+            const std::string& help) override {
+    app_->add_option(name, *target, help)
+        ->type_name(value)
+        ->delimiter(',')
+        ->allow_extra_args(false);
+  }
+  void positional(std::string* target, const std::string& name, const std::string& help) override {
+    app_->add_option(name, *target, help);
+  }
+  void positionals(std::vector<std::string>* target, const std::string& name,
+                   const std::string& help, bool required) override {
+    app_->add_option(name, *target, help)->required(required);
+  }
+
+ private:
+  CLI::App* app_;
+};
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app("downhaul lowers trained models onto devices: PyTorch programs to ExecuTorch files.",
+               "downhaul");
+  app.set_version_flag("--version", version_line());
+  app.require_subcommand(1);
+  app.failure_message([](const CLI::App* a, const CLI::Error& e) {
+    return cat("downhaul: ", e.what(), "\nTry '", a->get_name(), " --help'.\n");
+  });
+  app.footer(
+      "Exit codes: 0 done, 1 a model or file is at fault, 2 bad usage, 3 a difference found.");
+  const VerbList verbs = make_verbs();
+  for (const auto& verb : verbs) {
+    CLI::App* sub = app.add_subcommand(std::string(verb->name()), std::string(verb->summary()));
+    sub->footer(std::string(verb->details()));
+    AppOptions options(sub);
+    verb->declare(options);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help, --version
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    app.exit(e);
+    return kExitUsage;
+  }
+  for (const auto& verb : verbs) {
+    if (!app.got_subcommand(std::string(verb->name()))) continue;
+    const Result<int> result = verb->run();
+    if (result.ok()) return *result;
+    std::fprintf(stderr, "downhaul: %s\n", result.status().message().c_str());
+    return result.status().kind() == ErrorKind::kInvalidArgument ? kExitUsage : kExitFault;
+  }
+  return kExitUsage;
+}
+
+}  // namespace downhaul

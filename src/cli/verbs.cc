@@ -1,0 +1,40 @@
+#include "cli/verbs.h"
+
+#include <cstdio>
+
+namespace downhaul {
+namespace {
+
+class Completion final : public Verb {
+ public:
+  std::string_view name() const override { return "completion"; }
+  std::string_view summary() const override { return "Print a completion script for a shell"; }
+  std::string_view details() const override {
+    return "Example:\n  source <(downhaul completion bash)";
+  }
+  void declare(Options& o) override { o.positional(&shell_, "SHELL", "bash, zsh or fish"); }
+  Result<int> run() override {
+    DH_ASSIGN(const std::string script, completion_script(shell_, make_verbs()));
+    std::fputs(script.c_str(), stdout);
+    return kExitDone;
+  }
+
+ private:
+  std::string shell_ = "bash";
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> make_completion() { return std::make_unique<Completion>(); }
+
+VerbList make_verbs() {
+  VerbList verbs;
+  verbs.push_back(make_lower());
+  verbs.push_back(make_run());
+  verbs.push_back(make_inspect());
+  verbs.push_back(make_check());
+  verbs.push_back(make_completion());
+  return verbs;
+}
+
+}  // namespace downhaul

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+
+#include "cli/command_line.h"
+
+namespace downhaul {
+
+std::unique_ptr<Verb> make_check();
+std::unique_ptr<Verb> make_completion();
+std::unique_ptr<Verb> make_inspect();
+std::unique_ptr<Verb> make_lower();
+std::unique_ptr<Verb> make_run();
+
+}  // namespace downhaul

@@ -1,0 +1,18 @@
+#include "cli/version.h"
+
+#include "base/strings.h"
+
+namespace downhaul {
+
+const char* version() { return DOWNHAUL_VERSION; }
+
+std::string version_line() {
+#if defined(__clang__)
+  constexpr const char* kCompiler = "Clang " __clang_version__;
+#else
+  constexpr const char* kCompiler = "GCC " __VERSION__;
+#endif
+  return cat("downhaul ", version(), " (", DOWNHAUL_BUILD_TYPE, " build, ", kCompiler, ")");
+}
+
+}  // namespace downhaul

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+namespace downhaul {
+
+/// "0.1.0": of the project.
+const char* version();
+/// Version, build type and compiler in one line.
+std::string version_line();
+
+}  // namespace downhaul

@@ -1,0 +1,222 @@
+#include "report/artifact.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/strings.h"
+#include "dialects/aten/aten.h"
+#include "formats/sniff.h"
+#include "ops/ops.h"
+
+namespace downhaul {
+namespace {
+
+Result<Artifact> load_pt2(const std::string& path, const LoadOptions& options) {
+  aten::ImportOptions import;
+  import.keep_outputs = options.keep_outputs;
+  DH_ASSIGN(aten::ImportedModel model, aten::import_pt2(path, import));
+  Artifact artifact;
+  artifact.kind = Artifact::Kind::kPt2;
+  artifact.path = path;
+  artifact.graph = std::move(model.graph);
+  artifact.warnings = std::move(model.warnings);
+  artifact.facts = {{"model", model.model_name},
+                    {"torch version", model.torch_version},
+                    {"schema version", model.schema_version},
+                    {"dialect", model.dialect},
+                    {"source nodes", cat(model.num_source_nodes)}};
+  return artifact;
+}
+
+Status keep_outputs(Graph& graph, const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  std::vector<std::string> known;
+  for (const Output& o : graph.outputs()) known.push_back(o.name);
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return invalid_argument(
+          cat("there is no output '", printable(name), "'; outputs: ", join(known, ", ")));
+    }
+  }
+  for (size_t i = graph.outputs().size(); i-- > 0;) {
+    const std::string& name = graph.outputs()[i].name;
+    if (std::find(names.begin(), names.end(), name) == names.end()) graph.remove_output(i);
+  }
+  graph.remove_dead();
+  return {};
+}
+
+Result<Artifact> load_pte(const std::string& path, const LoadOptions& options) {
+  DH_ASSIGN(auto mapped, MappedFile::open(path));
+  DH_ASSIGN(PteFile file, read_pte(std::move(mapped)));
+  auto shared = std::make_shared<const PteFile>(std::move(file));
+  auto raised = raise_program(*shared);
+  if (!raised.ok()) {
+    return std::move(raised).status().with_context(cat("'", printable(path), "'"));
+  }
+  Artifact artifact;
+  artifact.kind = Artifact::Kind::kPte;
+  artifact.path = path;
+  artifact.graph = std::move(raised->graph);
+  artifact.sources = std::move(raised->sources);
+  artifact.facts = {{"schema version", cat(shared->version)},
+                    {"methods", cat(shared->program.plans.size())}};
+  artifact.pte = std::move(shared);
+  DH_TRY(keep_outputs(*artifact.graph, options.keep_outputs));
+  return artifact;
+}
+
+struct TypeRow {
+  safetensors::DType file;
+  DType ir;
+};
+constexpr TypeRow kTypes[] = {
+    {safetensors::DType::kBool, DType::kBool}, {safetensors::DType::kU8, DType::kU8},
+    {safetensors::DType::kI8, DType::kI8},     {safetensors::DType::kI16, DType::kI16},
+    {safetensors::DType::kI32, DType::kI32},   {safetensors::DType::kI64, DType::kI64},
+    {safetensors::DType::kF16, DType::kF16},   {safetensors::DType::kBF16, DType::kBF16},
+    {safetensors::DType::kF32, DType::kF32},   {safetensors::DType::kF64, DType::kF64}};
+
+}  // namespace
+
+Result<Artifact> load_artifact(const std::string& path, const LoadOptions& options) {
+  switch (sniff(path)) {
+    case FileType::kPt2:
+      return load_pt2(path, options);
+    case FileType::kPte:
+      return load_pte(path, options);
+    case FileType::kUnknown:
+    case FileType::kZip:
+    case FileType::kEmpty: {
+      // The reader of the kind that the name promises says best what is wrong inside.
+      if (path.ends_with(".pte")) return load_pte(path, options);
+      if (path.ends_with(".pt2")) return load_pt2(path, options);
+      return unexpected_file(path, "a .pt2 or .pte file");
+    }
+    default:
+      return unexpected_file(path, "a .pt2 or .pte file");
+  }
+}
+
+Result<NamedTensors> read_tensors(const std::string& path) {
+  DH_ASSIGN(const safetensors::File file, safetensors::read(path));
+  NamedTensors out;
+  for (const safetensors::TensorInfo& info : file.tensors()) {
+    const auto row = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                  [&](const TypeRow& r) { return r.file == info.dtype; });
+    if (row == std::end(kTypes)) {
+      return unsupported(cat("'", printable(path), "': tensor '", printable(info.name),
+                             "' has element type ", safetensors::name(info.dtype)));
+    }
+    auto storage = Storage::map(file.mapped(), info.offset, info.size);
+    out.emplace_back(info.name, Tensor(row->ir, info.shape, std::move(storage), 0));
+  }
+  return out;
+}
+
+Status write_tensors(const std::string& path, const NamedTensors& tensors) {
+  std::vector<safetensors::Writer::Declaration> declarations;
+  for (const auto& [name, tensor] : tensors) {
+    const auto row = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                  [&](const TypeRow& r) { return r.ir == tensor.dtype(); });
+    declarations.push_back({name, row->file, tensor.sizes()});
+  }
+  DH_ASSIGN(auto writer, safetensors::Writer::create(path, std::move(declarations)));
+  for (const auto& [name, tensor] : tensors) DH_TRY(writer.append(tensor.bytes()));
+  return writer.commit();
+}
+
+Result<std::vector<Tensor>> match_inputs(const Graph& graph, const NamedTensors& named) {
+  std::map<std::string, const Tensor*, std::less<>> by_name;
+  for (const auto& [name, tensor] : named) by_name[name] = &tensor;
+  bool positional = named.size() == graph.inputs().size();
+  for (size_t i = 0; positional && i < named.size(); ++i) positional = by_name.contains(cat(i));
+  // A program that does not keep names (a .pte) is given its inputs in the order of the file.
+  bool any_known = positional;
+  for (const Value* input : graph.inputs())
+    any_known = any_known || by_name.contains(input->name());
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const Value& input = *graph.inputs()[i];
+    if (!any_known && named.size() == graph.inputs().size()) {
+      out.push_back(named[i].second);
+      continue;
+    }
+    const auto it = by_name.find(positional ? cat(i) : input.name());
+    if (it == by_name.end()) {
+      std::vector<std::string> given;
+      for (const auto& entry : named) given.push_back(printable(entry.first));
+      return invalid_argument(cat("input '", input.name(), "' (", input.type().str(),
+                                  ") is missing; given: ", join(given, ", ")));
+    }
+    out.push_back(*it->second);
+    by_name.erase(it);
+  }
+  if (any_known && !by_name.empty()) {
+    return invalid_argument(
+        cat("the model has no input '", printable(by_name.begin()->first), "'"));
+  }
+  return out;
+}
+
+namespace {
+
+/// xorshift64*: the same numbers on every machine.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 1) {}
+  uint64_t bits() {
+    state_ ^= state_ >> 12;
+    state_ ^= state_ << 25;
+    state_ ^= state_ >> 27;
+    return state_ * 0x2545F4914F6CDD1Du;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+/// Rows of the smallest table that `value` or a copy of it indexes; 2 when it indexes none.
+int64_t index_bound(const Value& value) {
+  int64_t bound = INT64_MAX;
+  std::vector<const Value*> work = {&value};
+  std::set<const Value*> seen;
+  while (!work.empty()) {
+    const Value* v = work.back();
+    work.pop_back();
+    if (!seen.insert(v).second) continue;
+    for (const Use& use : v->uses()) {
+      const Node& n = *use.node;
+      if (n.is(ops::kEmbedding) && use.operand == 1) {
+        bound = std::min(bound, n.operand(0)->dim(0).min());
+      } else if (n.is(ops::kReshape) || n.is(ops::kCast) || n.is(ops::kExpand) ||
+                 n.is(ops::kSlice)) {
+        work.push_back(n.result());
+      }
+    }
+  }
+  return bound == INT64_MAX ? 2 : std::max<int64_t>(bound, 1);
+}
+
+}  // namespace
+
+std::vector<Tensor> random_inputs(const Graph& graph, uint64_t seed) {
+  Random random(seed);
+  std::vector<Tensor> out;
+  for (const Value* input : graph.inputs()) {
+    Tensor t(input->dtype(), max_sizes(input->shape()));
+    const int64_t bound = is_float(t.dtype()) ? 0 : index_bound(*input);
+    for (int64_t i = 0, n = t.num_elements(); i < n; ++i) {
+      const uint64_t bits = random.bits() >> 11;
+      if (bound == 0) {
+        t.set(i, static_cast<double>(bits) * 0x1p-52 - 1.0);
+      } else {
+        t.set_int(i, static_cast<int64_t>(bits % static_cast<uint64_t>(bound)));
+      }
+    }
+    out.push_back(std::move(t));
+  }
+  return out;
+}
+
+}  // namespace downhaul

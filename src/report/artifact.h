@@ -1,0 +1,57 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "dialects/edge/raise_program.h"
+#include "formats/pte/pte.h"
+#include "formats/safetensors/safetensors.h"
+#include "ir/graph.h"
+
+/// Any model file that downhaul understands, as a graph that can be evaluated.
+namespace downhaul {
+
+struct Artifact {
+  enum class Kind { kPt2, kPte };
+  Kind kind = Kind::kPt2;
+  std::string path;
+  std::unique_ptr<Graph> graph;
+  std::vector<std::string> warnings;
+  std::vector<std::pair<std::string, std::string>> facts;  ///< "torch version" -> "2.13.0", …
+
+  // .pte only
+  std::shared_ptr<const PteFile> pte;
+  std::unordered_map<const Node*, RaisedFrom> sources;
+};
+
+struct LoadOptions {
+  std::vector<std::string> keep_outputs;  ///< empty: all
+};
+
+/// Reads a `.pt2` or `.pte` as far as a graph. Errors: those of the readers, with the path;
+/// kInvalidFile saying what the path looks like when it is neither.
+Result<Artifact> load_artifact(const std::string& path, const LoadOptions& options = {});
+
+/// Tensors by name, in file order.
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+/// All tensors of a safetensors file, mapped. Errors: as the reader; kUnsupported for an element
+/// type that the IR does not have (named).
+Result<NamedTensors> read_tensors(const std::string& path);
+Status write_tensors(const std::string& path, const NamedTensors& tensors);
+
+/// Arranges `named` in the order of the graph's inputs: by name, or by position when the keys are
+/// "0", "1", … or the names do not fit but the count does and every name is missing on both sides.
+/// Errors: kInvalidArgument naming the missing or unknown input.
+Result<std::vector<Tensor>> match_inputs(const Graph& graph, const NamedTensors& named);
+
+/// Inputs drawn from a generator with `seed`, the same on every machine: floats uniform in [-1, 1);
+/// integers uniform in [0, bound) with bound the rows of the embedding table that the input
+/// indexes, or 2; dynamic sizes at their upper bound.
+std::vector<Tensor> random_inputs(const Graph& graph, uint64_t seed);
+
+}  // namespace downhaul
