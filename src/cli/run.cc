@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -5,6 +6,8 @@
 #include "base/strings.h"
 #include "cli/verbs.h"
 #include "formats/json/json.h"
+#include "formats/sniff.h"
+#include "formats/spec/spec.h"
 #include "ops/evaluate.h"
 #include "report/artifact.h"
 
@@ -23,12 +26,15 @@ class Run final : public Verb {
   }
   void declare(Options& o) override {
     o.positional(&file_, "FILE", "a .pt2 or .pte file");
-    o.text(&inputs_, "--inputs", "FILE", "safetensors with the inputs");
+    o.text(&inputs_, "--inputs", "FILE", "the inputs: safetensors, or JSON {name: nested lists}");
     o.number(&seed_, "--random", "SEED", "random inputs drawn with this seed instead", 0,
              INT64_MAX);
     o.text(&outputs_, "--outputs", "FILE", "where to write the outputs (safetensors)");
     o.list(&keep_, "--output", "NAME", "compute only this output; may be repeated");
     o.number(&threads_, "--threads", "N", "threads to use; results do not depend on it", 1, 1024);
+    o.number(&top_, "--top", "K", "show the K largest entries along the last axis of each output",
+             0, 1000000);
+    o.text(&labels_, "--labels", "FILE", "names for --top: one a line, or a JSON list");
     o.flag(&json_, "--json", "print a summary of the outputs as JSON");
   }
 
@@ -48,7 +54,9 @@ class Run final : public Verb {
     if (inputs_.empty()) {
       inputs = random_inputs(graph, static_cast<uint64_t>(seed_));
     } else {
-      DH_ASSIGN(const NamedTensors named, read_tensors(inputs_));
+      const bool text = sniff(inputs_) == FileType::kJson || inputs_.ends_with(".json");
+      DH_ASSIGN(const NamedTensors named,
+                text ? read_json_tensors(inputs_, graph) : read_tensors(inputs_));
       DH_ASSIGN(inputs, match_inputs(graph, named));
     }
     const auto begin = std::chrono::steady_clock::now();
@@ -64,6 +72,7 @@ class Run final : public Verb {
       named.emplace_back(graph.outputs()[i].name, std::move((*results)[i]));
     }
     if (!outputs_.empty()) DH_TRY(write_tensors(outputs_, named));
+    DH_TRY(read_label_file());
     summarise(named, ms);
     return kExitDone;
   }
@@ -73,6 +82,47 @@ class Run final : public Verb {
     double min = 0, max = 0, mean = 0;
     int64_t not_finite = 0;
   };
+  Status read_label_file() {
+    if (labels_.empty()) return {};
+    if (sniff(labels_) == FileType::kJson) {
+      DH_ASSIGN(label_names_, read_labels(labels_));
+      return {};
+    }
+    DH_ASSIGN(const std::string text, read_text_file(labels_));
+    for (const std::string_view line : split(text, '\n')) label_names_.emplace_back(line);
+    if (!label_names_.empty() && label_names_.back().empty()) label_names_.pop_back();
+    return {};
+  }
+
+  struct Entry {
+    int64_t index;
+    double value;
+  };
+  /// The largest of row `row`, NaN last, ties by index.
+  std::vector<Entry> top_of(const Tensor& t, int64_t row) const {
+    const int64_t width = t.rank() == 0 ? 1 : t.sizes().back();
+    std::vector<Entry> all;
+    for (int64_t i = 0; i < width; ++i) all.push_back({i, t.at(row * width + i)});
+    const auto count = static_cast<ptrdiff_t>(std::min(top_, width));
+    std::partial_sort(all.begin(), all.begin() + count, all.end(),
+                      [](const Entry& a, const Entry& b) {
+                        const double x = std::isnan(a.value) ? -INFINITY : a.value;
+                        const double y = std::isnan(b.value) ? -INFINITY : b.value;
+                        return x != y ? x > y : a.index < b.index;
+                      });
+    all.resize(static_cast<size_t>(count));
+    return all;
+  }
+  static int64_t rows_of(const Tensor& t) {
+    const int64_t width = t.rank() == 0 ? 1 : t.sizes().back();
+    return width == 0 ? 0 : t.num_elements() / width;
+  }
+  std::string label(int64_t index) const {
+    return static_cast<size_t>(index) < label_names_.size()
+               ? label_names_[static_cast<size_t>(index)]
+               : std::string();
+  }
+
   static Summary summary_of(const Tensor& t) {
     Summary s;
     double sum = 0;
@@ -100,6 +150,16 @@ class Run final : public Verb {
                     cat(static_cast<float>(s.min)).c_str(), cat(static_cast<float>(s.max)).c_str(),
                     cat(static_cast<float>(s.mean)).c_str(),
                     s.not_finite > 0 ? cat("  not finite: ", s.not_finite).c_str() : "");
+        for (int64_t row = 0; top_ > 0 && row < rows_of(tensor); ++row) {
+          std::vector<std::string> parts;
+          for (const Entry& e : top_of(tensor, row)) {
+            const std::string text = label(e.index);
+            parts.push_back(
+                cat(text.empty() ? cat("#", e.index) : printable(text), " ", fixed(e.value, 3)));
+          }
+          std::printf("  top %d of row %d: %s\n", static_cast<int>(parts.size()),
+                      static_cast<int>(row), join(parts, ", ").c_str());
+        }
       }
       std::printf("evaluated with the reference kernels in %s ms\n", fixed(ms, 1).c_str());
       if (!outputs_.empty()) std::printf("wrote %s\n", outputs_.c_str());
@@ -120,6 +180,21 @@ class Run final : public Verb {
       json.field("max", s.max);
       json.field("mean", s.mean);
       json.field("not_finite", s.not_finite);
+      if (top_ > 0) {
+        json.key("top").begin_array();
+        for (int64_t row = 0; row < rows_of(tensor); ++row) {
+          json.begin_array();
+          for (const Entry& e : top_of(tensor, row)) {
+            json.begin_object();
+            json.field("index", e.index);
+            json.field("value", e.value);
+            if (!label_names_.empty()) json.field("label", label(e.index));
+            json.end_object();
+          }
+          json.end_array();
+        }
+        json.end_array();
+      }
       json.end_object();
     }
     json.end_array();
@@ -127,7 +202,9 @@ class Run final : public Verb {
     std::fputs(json.take().c_str(), stdout);
   }
 
-  std::string file_, inputs_, outputs_;
+  std::string file_, inputs_, outputs_, labels_;
+  std::vector<std::string> label_names_;
+  int64_t top_ = 0;
   std::vector<std::string> keep_;
   int64_t seed_ = -1;
   int64_t threads_ = 1;

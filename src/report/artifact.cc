@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "dialects/aten/aten.h"
+#include "formats/json/json.h"
 #include "formats/sniff.h"
 #include "ops/ops.h"
 
@@ -124,6 +125,80 @@ Status write_tensors(const std::string& path, const NamedTensors& tensors) {
   DH_ASSIGN(auto writer, safetensors::Writer::create(path, std::move(declarations)));
   for (const auto& [name, tensor] : tensors) DH_TRY(writer.append(tensor.bytes()));
   return writer.commit();
+}
+
+namespace {
+
+/// Appends the leaves of nested lists and finds the sizes. Depth is bounded by the JSON reader.
+Status flatten(const JsonValue& value, size_t depth, Sizes& sizes,
+               std::vector<const JsonValue*>& leaves) {
+  if (!value.is_array()) {
+    if (!value.is_number() && !value.is_bool()) {
+      return invalid_file(cat("expected a number, found ", value.kind_name()));
+    }
+    if (depth != sizes.size()) return invalid_file("the lists are ragged");
+    leaves.push_back(&value);
+    return {};
+  }
+  const auto count = static_cast<int64_t>(value.elements().size());
+  if (depth == sizes.size() && leaves.empty()) sizes.push_back(count);
+  if (depth >= sizes.size() || sizes[depth] != count) return invalid_file("the lists are ragged");
+  for (const JsonValue& element : value.elements())
+    DH_TRY(flatten(element, depth + 1, sizes, leaves));
+  return {};
+}
+
+Result<Tensor> tensor_of(const JsonValue& value, DType dtype) {
+  Sizes sizes;
+  std::vector<const JsonValue*> leaves;
+  DH_TRY(flatten(value, 0, sizes, leaves));
+  Tensor t(dtype, sizes);
+  if (t.num_elements() != static_cast<int64_t>(leaves.size()))
+    return invalid_file("the lists are ragged");
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    if (leaves[i]->is_bool()) {
+      t.set_int(at, *leaves[i]->as_bool() ? 1 : 0);
+    } else if (is_float(dtype)) {
+      t.set(at, *leaves[i]->as_double());
+    } else if (const auto v = leaves[i]->as_int()) {
+      t.set_int(at, *v);
+      if (t.int_at(at) != *v) return invalid_file(cat(*v, " does not fit ", name(dtype)));
+    } else {
+      return invalid_file(cat("expected an integer for ", name(dtype)));
+    }
+  }
+  return t;
+}
+
+}  // namespace
+
+Result<NamedTensors> read_json_tensors(const std::string& path, const Graph& graph) {
+  DH_ASSIGN(const std::string text, read_text_file(path));
+  const std::string place = cat("'", printable(path), "'");
+  auto document = JsonValue::parse(text);
+  if (!document.ok()) return std::move(document).status().with_context(place);
+  if (!document->is_object()) {
+    return invalid_file(cat(place, ": expected an object, found ", document->kind_name()));
+  }
+  NamedTensors out;
+  for (const auto& [key, value] : document->members()) {
+    DType dtype = DType::kF32;
+    for (size_t i = 0; i < graph.inputs().size(); ++i) {
+      const Value& input = *graph.inputs()[i];
+      if (input.name() == key || key == cat(i)) dtype = input.dtype();
+    }
+    // A file that keeps no input names takes its inputs in order.
+    if (graph.find_value(key) == nullptr && out.size() < graph.inputs().size()) {
+      dtype = graph.inputs()[out.size()]->dtype();
+    }
+    auto tensor = tensor_of(value, dtype);
+    if (!tensor.ok()) {
+      return std::move(tensor).status().with_context(cat(place, ": '", printable(key), "'"));
+    }
+    out.emplace_back(key, *std::move(tensor));
+  }
+  return out;
 }
 
 Result<std::vector<Tensor>> match_inputs(const Graph& graph, const NamedTensors& named) {

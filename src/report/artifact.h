@@ -44,6 +44,10 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 Result<NamedTensors> read_tensors(const std::string& path);
 Status write_tensors(const std::string& path, const NamedTensors& tensors);
 
+/// Inputs from a JSON object, name -> nested lists of numbers, in the types of `graph`'s inputs.
+/// Errors: kInvalidFile for malformed text, ragged lists, or a number that the type cannot hold.
+Result<NamedTensors> read_json_tensors(const std::string& path, const Graph& graph);
+
 /// Arranges `named` in the order of the graph's inputs: by name, or by position when the keys are
 /// "0", "1", … or the names do not fit but the count does and every name is missing on both sides.
 /// Errors: kInvalidArgument naming the missing or unknown input.
