@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/parallel.h"
 #include "base/strings.h"
 #include "cli/verbs.h"
 #include "formats/json/json.h"
@@ -59,6 +60,7 @@ class Run final : public Verb {
                 text ? read_json_tensors(inputs_, graph) : read_tensors(inputs_));
       DH_ASSIGN(inputs, match_inputs(graph, named));
     }
+    set_num_threads(static_cast<int>(threads_));
     const auto begin = std::chrono::steady_clock::now();
     auto results = evaluate(graph, inputs);
     if (!results.ok()) {
