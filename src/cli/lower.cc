@@ -186,8 +186,8 @@ class Lower final : public Verb {
 
     const auto writing = Clock::now();
     DH_TRY(make_directories(job.folder));
-    const std::string base = job.folder + "/" + job.name + "_" + backend_;
-    const std::string pte = base + ".pte";
+    const std::string base = cat(job.folder, "/", job.name, "_", backend_);
+    const std::string pte = cat(base, ".pte");
     {
       DH_ASSIGN(OutputFile out, OutputFile::create(pte));
       DH_ASSIGN([[maybe_unused]] const SizeReport size, write_program(lowered->program, out));
@@ -198,7 +198,7 @@ class Lower final : public Verb {
 
     DH_ASSIGN(const std::string metadata,
               describe(job, pte, *graph, *lowered, log, graph_nodes_before));
-    DH_TRY(write_file(base + ".json", as_bytes(metadata)));
+    DH_TRY(write_file(cat(base, ".json"), as_bytes(metadata)));
     if (json_) {
       std::fputs(metadata.c_str(), stdout);
     } else {
