@@ -136,6 +136,7 @@ class Lower final : public Verb {
     o.text(&stop_after_, "--stop-after", "PASS",
            "stop after this pass, print the graph, write nothing");
     o.list(&disable_, "--disable", "REWRITE", "leave out a rewrite or a pass");
+    o.flag(&by_module_, "--by-module", "group the kernel calls outside by module of the model");
     o.flag(&fsync_, "--fsync", "wait until the file is on the disk");
     o.flag(&json_, "--json", "print the metadata as JSON instead of text");
   }
@@ -258,7 +259,8 @@ class Lower final : public Verb {
 
   std::string file_, spec_, backend_, out_, name_, stop_after_;
   std::vector<std::string> outputs_, print_after_, disable_;
-  bool exact_select_ = false, embed_nodes_ = false, fsync_ = false, json_ = false;
+  bool exact_select_ = false, embed_nodes_ = false, fsync_ = false, json_ = false,
+       by_module_ = false;
 
   struct {
     double load_ms = 0, lower_ms = 0, write_ms = 0, total_ms = 0;
@@ -331,9 +333,10 @@ Result<std::string> Lower::describe(const Job& job, const std::string& pte, cons
   json.field("downhaul", version());
   json.end_object();
 
-  text_ = cat("PTE size: ", fixed(static_cast<double>(size.file_size) / 1e6, 2), " MB\n",
-              print(delegation), "loading ", fixed(timings_.load_ms, 1), " ms, lowering ",
-              fixed(timings_.lower_ms, 1), " ms, writing ", fixed(timings_.write_ms, 1), " ms\n");
+  text_ =
+      cat("PTE size: ", fixed(static_cast<double>(size.file_size) / 1e6, 2), " MB\n",
+          print(delegation, by_module_), "loading ", fixed(timings_.load_ms, 1), " ms, lowering ",
+          fixed(timings_.lower_ms, 1), " ms, writing ", fixed(timings_.write_ms, 1), " ms\n");
   return json.take();
 }
 

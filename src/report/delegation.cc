@@ -255,7 +255,7 @@ void add_graph_facts(DelegationReport& report, const Graph& graph, const Emitted
   report.delegated_multiply_adds = inside;
 }
 
-std::string print(const DelegationReport& r) {
+std::string print(const DelegationReport& r, bool by_module) {
   std::string out = "Delegation\n";
   out += cat("  delegate call sites:           ", r.call_sites, "\n");
   out += cat("  kernel calls outside:          ", r.kernel_calls, "\n");
@@ -277,6 +277,7 @@ std::string print(const DelegationReport& r) {
     out += o.reason.empty() ? "\n" : cat("  because ", o.reason, "\n");
   }
   for (const auto& [module, count] : r.outside_by_module) {
+    if (!by_module) break;
     out += cat("  outside in ", module.empty() ? "(no module)" : module, ": ", count, "\n");
   }
   return out;

@@ -56,7 +56,7 @@ DelegationReport delegation_report(const PteFile& file, const RaisedProgram* rai
 void add_graph_facts(DelegationReport& report, const Graph& graph, const EmittedProgram& program,
                      const std::vector<OutsideNode>& outside);
 
-/// The block that `lower` and `inspect` print.
-std::string print(const DelegationReport& report);
+/// The block that `lower` and `inspect` print. `by_module`: also kernel calls outside per module.
+std::string print(const DelegationReport& report, bool by_module = false);
 
 }  // namespace downhaul
