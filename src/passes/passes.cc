@@ -62,6 +62,7 @@ const std::vector<const Rewrite*>& raising() {
                                                    &kMergePermuteIntoMatmul,
                                                    &kFoldBiasIntoLinear,
                                                    &kSinkReshapeBelowLinear,
+                                                   &kLiftReshapeOverLinear,
                                                    &kSinkReshapeBelowMatmul,
                                                    &kLiftReshapeOverSoftmax,
                                                    &kSinkScalarMul,

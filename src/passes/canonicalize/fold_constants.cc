@@ -13,6 +13,8 @@ namespace {
 
 /// A result of this size is always worth storing.
 constexpr int64_t kSmallBytes = 1 << 16;
+/// A transposed weight is not: linear and matmul read it the other way round instead.
+constexpr int64_t kMaxPermutedBytes = 1 << 10;
 /// Masks over positions grow with the square of the length (2048 positions: 4 MiB).
 constexpr int64_t kMaxComputedBytes = 8 << 20;
 
@@ -106,6 +108,7 @@ std::vector<Value*> fold(Node& node, Builder& b) {
   if (!can_fold(node)) return {};
   if (auto values = view(node, b); !values.empty()) return values;
   const int64_t bytes = result_bytes(node);
+  if (node.is(ops::kPermute) && bytes > kMaxPermutedBytes) return {};
   if (bytes <= kSmallBytes) {
     // Reading a table for a few of its rows is fine; reducing one is not small.
     if (node.is(ops::kEmbedding) || operand_bytes(node) <= kMaxComputedBytes) {

@@ -16,6 +16,9 @@ namespace downhaul::rewrites {
 
 namespace {
 
+/// Masks are as large as the scores of one head at most (2048 positions).
+constexpr int64_t kMaxMaskElements = 4 << 20;
+
 struct Scores {
   Value* query = nullptr;
   Value* key = nullptr;  ///< [.., T, D]
@@ -131,7 +134,8 @@ Value* bool_mask(Value* mask, Builder& b) {
     return nullptr;
   }
   if (!mask->is_constant()) return nullptr;
-  const Tensor& t = mask->constant();  // as large as the scores of one head at most
+  const Tensor& t = mask->constant();
+  if (t.num_elements() > kMaxMaskElements) return nullptr;
   Tensor out(DType::kBool, t.sizes());
   for (int64_t i = 0; i < t.num_elements(); ++i) {
     const double v = t.at(i);
@@ -141,21 +145,42 @@ Value* bool_mask(Value* mask, Builder& b) {
   return b.constant(std::move(out), mask->name());
 }
 
-/// True when a float mask can never be -inf for a whole row, so that the guard never acts.
-bool never_all_infinite(const Value* mask) {
-  if (is_op(mask, ops::kWhere)) {
-    for (const int i : {1, 2}) {
-      const auto number = splat_value(mask->producer()->operand(i));
-      if (!number || std::isinf(*number)) return false;
+/// A float tensor that no input makes infinite: chosen among, or computed from, finite constants
+/// and numbers of 0 and 1.
+bool is_finite(const Value* value, int depth = 8) {
+  if (depth == 0) return false;
+  if (value->is_constant()) {
+    const Tensor& t = value->constant();
+    if (t.num_elements() > kMaxMaskElements) return false;
+    for (int64_t i = 0; i < t.num_elements(); ++i) {
+      if (!std::isfinite(t.at(i))) return false;
     }
     return true;
   }
-  if (!mask->is_constant()) return false;
+  if (value->producer() == nullptr) return false;
+  const Node& node = *value->producer();
+  const auto finite = [&](int i) { return is_finite(node.operand(i), depth - 1); };
+  if (node.is(ops::kCast)) return !is_float(node.operand(0)->dtype()) || finite(0);
+  if (node.is(ops::kWhere)) return finite(1) && finite(2);
+  if (node.is(ops::kReshape) || node.is(ops::kExpand) || node.is(ops::kSlice) ||
+      node.is(ops::kPermute) || node.is(ops::kNeg)) {
+    return finite(0);
+  }
+  // (1 - mask) · lowest, as masks are computed from a tensor of 0 and 1.
+  if (node.is(ops::kMul) || node.is(ops::kAdd) || node.is(ops::kSub)) return finite(0) && finite(1);
+  return false;
+}
+
+/// True when no row of the mask is -inf throughout: softmax and attention, which gives such rows
+/// zeros, then agree.
+bool every_row_is_finite_somewhere(const Value* mask) {
+  if (!mask->is_constant()) return is_finite(mask);
   const Tensor& t = mask->constant();
+  if (t.num_elements() > kMaxMaskElements) return false;
   const int64_t row = t.rank() == 0 ? 1 : t.size(t.rank() - 1);
   for (int64_t begin = 0; begin < t.num_elements(); begin += row) {
     bool open = false;
-    for (int64_t i = begin; i < begin + row && !open; ++i) open = !std::isinf(t.at(i));
+    for (int64_t i = begin; i < begin + row && !open; ++i) open = std::isfinite(t.at(i));
     if (!open) return false;
   }
   return true;
@@ -180,11 +205,10 @@ std::vector<Value*> apply(Node& node, Builder& b) {
   // The guard reads the scores too.
   if (!match_masked(softmax.operand(0), guarded ? 2 : 1, scores, b)) return {};
   if (guarded && scores.mask != nullptr) {
-    if (Value* mask = bool_mask(scores.mask, b)) {
-      scores.mask = mask;
-    } else if (!never_all_infinite(scores.mask)) {
-      return {};
-    }
+    if (Value* mask = bool_mask(scores.mask, b)) scores.mask = mask;
+  } else if (scores.mask != nullptr && is_float(scores.mask->dtype()) &&
+             !every_row_is_finite_somewhere(scores.mask)) {
+    return {};
   }
   const Dim& depth = scores.query->dim(scores.query->rank() - 1);
   Attr scale = scores.scale;

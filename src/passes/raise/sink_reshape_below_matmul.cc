@@ -9,8 +9,16 @@ namespace downhaul::rewrites {
 
 namespace {
 
-/// The reshape's source when it merges leading dimensions and keeps the last two.
-Value* unmerged(const Value* operand) {
+/// The reshape's source when it merges leading dimensions and keeps the last two; scaled when the
+/// operand is the scaled reshape.
+Value* unmerged(Value* operand, Builder& b) {
+  if (is_op(operand, ops::kMul) && operand->has_one_use()) {
+    const Node& product = *operand->producer();
+    Value* scale = product.operand(1);
+    if (!splat_value(scale) || scale->rank() != 0) return nullptr;
+    Value* x = unmerged(product.operand(0), b);
+    return x == nullptr ? nullptr : b.op(ops::kMul, {x, scale});
+  }
   if (!is_op(operand, ops::kReshape) || operand->rank() != 3) return nullptr;
   Value* x = operand->producer()->operand(0);
   const int64_t rank = x->rank();
@@ -22,8 +30,8 @@ Value* unmerged(const Value* operand) {
 }
 
 std::vector<Value*> apply(Node& node, Builder& b) {
-  Value* x = unmerged(node.operand(0));
-  Value* y = unmerged(node.operand(1));
+  Value* x = unmerged(node.operand(0), b);
+  Value* y = unmerged(node.operand(1), b);
   if (x == nullptr || y == nullptr || x->rank() != y->rank()) return {};
   for (int64_t d = 0; d < x->rank() - 2; ++d) {
     if (!(x->dim(d) == y->dim(d))) return {};
