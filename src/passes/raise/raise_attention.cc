@@ -96,32 +96,39 @@ bool match_masked(Value* value, int uses, Scores& scores, Builder& b) {
   return false;
 }
 
-/// The scores under the guard `where(not any(not (scores == -inf)), 0, softmax(scores))`, or null.
-const Value* match_guard(const Node& where, const Value* probabilities) {
-  if (!is_splat(where.operand(1), 0) || where.operand(2) != probabilities) return nullptr;
-  if (!is_op(probabilities, ops::kSoftmax) || probabilities->num_uses() != 1) return nullptr;
-  const Value* scores = probabilities->producer()->operand(0);
-  const Value* empty = where.operand(0);  // true: nothing to attend to
-  // not any(not eq) or all(eq)
-  const Value* reduced = empty;
-  const bool by_any = is_op(empty, ops::kLogicalNot);
-  if (by_any) reduced = empty->producer()->operand(0);
-  if (!is_op(reduced, by_any ? ops::kAny : ops::kAll) || !reduced->producer()->b("keepdim") ||
-      reduced->producer()->ints("dims") != Ints{scores->rank() - 1}) {
-    return nullptr;
+/// True when `value` says of each row of `scores` whether it has (`open`) or has not any number
+/// other than -inf, in the ways that decompositions spell it.
+bool match_row_test(const Value* value, const Value* scores, bool open) {
+  if (is_op(value, ops::kLogicalNot)) {
+    return match_row_test(value->producer()->operand(0), scores, !open);
   }
-  const Value* equal = reduced->producer()->operand(0);
-  if (by_any) {
-    if (is_op(equal, ops::kNe)) {
-      const Node& ne = *equal->producer();
-      return ne.operand(0) == scores && is_minus_infinity(ne.operand(1)) ? scores : nullptr;
+  // any(s != -inf), all(s == -inf)
+  if (!is_op(value, open ? ops::kAny : ops::kAll)) return false;
+  const Node& reduction = *value->producer();
+  if (!reduction.b("keepdim") || reduction.ints("dims") != Ints{scores->rank() - 1}) return false;
+  const Value* element = reduction.operand(0);
+  bool equal = !open;
+  if (is_op(element, ops::kLogicalNot)) {
+    element = element->producer()->operand(0);
+    equal = !equal;
+  }
+  if (!is_op(element, equal ? ops::kEq : ops::kNe)) return false;
+  const Node& comparison = *element->producer();
+  return comparison.operand(0) == scores && is_minus_infinity(comparison.operand(1));
+}
+
+/// The probabilities under the guard that gives rows with nothing to attend to zeros, or null.
+Value* match_guard(const Node& where) {
+  for (const int i : {1, 2}) {
+    Value* probabilities = where.operand(i);
+    if (!is_splat(where.operand(3 - i), 0) || !is_op(probabilities, ops::kSoftmax) ||
+        probabilities->num_uses() != 1) {
+      continue;
     }
-    if (!is_op(equal, ops::kLogicalNot)) return nullptr;
-    equal = equal->producer()->operand(0);
+    const Value* scores = probabilities->producer()->operand(0);
+    if (match_row_test(where.operand(0), scores, i == 1)) return probabilities;
   }
-  if (!is_op(equal, ops::kEq)) return nullptr;
-  const Node& eq = *equal->producer();
-  return eq.operand(0) == scores && is_minus_infinity(eq.operand(1)) ? scores : nullptr;
+  return nullptr;
 }
 
 /// The bool mask m of where(m, 0, -inf), computed or constant; null when the mask is another.
@@ -192,11 +199,7 @@ std::vector<Value*> apply(Node& node, Builder& b) {
     return {};
   }
   const bool guarded = is_op(probabilities, ops::kWhere);
-  if (guarded) {
-    const Node& where = *probabilities->producer();
-    if (match_guard(where, where.operand(2)) == nullptr) return {};
-    probabilities = where.operand(2);
-  }
+  if (guarded) probabilities = match_guard(*probabilities->producer());
   if (!is_op(probabilities, ops::kSoftmax)) return {};
   const Node& softmax = *probabilities->producer();
   const int64_t rank = probabilities->rank();
