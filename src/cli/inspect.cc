@@ -3,7 +3,8 @@
 
 #include "base/strings.h"
 #include "cli/verbs.h"
-#include "dialects/aten/aten.h"
+#include "dialects/spellings.h"
+#include "dialects/xnn/emit.h"
 #include "formats/sniff.h"
 #include "ir/text.h"
 #include "report/artifact.h"
@@ -65,7 +66,7 @@ Result<Inspection> inspect_pte(const std::string& path) {
   auto raised = raise_program(file);
   if (raised.ok()) {
     take_graph(*raised->graph, out);
-    out.delegation = delegation_report(file, &*raised);
+    out.delegation = delegation_report(file, &*raised, xnn_refusal);
   } else {
     out.not_followed = raised.status().message();
     out.delegation = delegation_report(file, nullptr);
@@ -211,6 +212,29 @@ void write_json(const Inspection& f, JsonWriter& json) {
   json.end_object();
 }
 
+/// The matrix operator x dialect as a Markdown page.
+std::string operator_page() {
+  std::string out =
+      "# Operators and their spellings\n\n"
+      "Made by `downhaul inspect --ops`. Read from ATen: overloads of exported programs. Written "
+      "as: "
+      "kernels of the\nstock ExecuTorch runtime, nodes of an XNNPACK payload. Only read: further "
+      "kernels of files that others made.\nAn operator without a kernel or node is rewritten to "
+      "others first.\n\n"
+      "| operator | read from ATen | kernel written | kernel only read | XNNPACK node |\n"
+      "|---|---|---|---|---|\n";
+  const auto cell = [](const std::vector<std::string>& names) {
+    return names.empty() ? std::string("-") : join(names, "<br>");
+  };
+  for (const OpSpellings& s : all_spellings()) {
+    out += cat("| `", s.op->schema, "` | ", cell(s.aten), " | ", cell(s.kernels), " | ",
+               cell(s.kernels_read), " | ", cell(s.xnnpack), " |\n");
+  }
+  return out +
+         cat("\nRead as compositions of several operators: ", join(composed_overloads(), ", "),
+             ".\n");
+}
+
 class Inspect final : public Verb {
  public:
   std::string_view name() const override { return "inspect"; }
@@ -222,11 +246,17 @@ class Inspect final : public Verb {
            "Example:\n  downhaul inspect ours.pte theirs.pte";
   }
   void declare(Options& o) override {
-    o.positionals(&files_, "FILE", ".pt2 and .pte files, whoever made them");
+    o.positionals(&files_, "FILE", ".pt2 and .pte files, whoever made them", false);
+    o.flag(&ops_, "--ops", "print every operator and its spelling in each format");
     o.flag(&graph_, "--graph", "print the graph in its text form");
     o.flag(&json_, "--json", "print JSON");
   }
   Result<int> run() override {
+    if (ops_) {
+      std::fputs(operator_page().c_str(), stdout);
+      return kExitDone;
+    }
+    if (files_.empty()) return invalid_argument("inspect: give a FILE");
     std::vector<Inspection> files;
     for (const std::string& path : files_) {
       DH_ASSIGN(Inspection f, inspect_file(path));
@@ -255,6 +285,7 @@ class Inspect final : public Verb {
 
  private:
   std::vector<std::string> files_;
+  bool ops_ = false;
   bool graph_ = false;
   bool json_ = false;
 };
