@@ -1,0 +1,207 @@
+"""What the command line promises: files, messages, exit codes, nothing half-written."""
+
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+
+BINARY = pathlib.Path(os.environ.get("DOWNHAUL_BINARY", "downhaul"))
+
+
+def run(*args, **kwargs):
+    return subprocess.run([BINARY, *map(str, args)], capture_output=True, text=True, timeout=60, **kwargs)
+
+
+def refused(done, code, *words):
+    """One line on stderr that says all of `words`, no signal, the documented exit code."""
+    assert done.returncode == code, (done.returncode, done.stderr)
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    for word in words:
+        assert word in lines[0], lines[0]
+
+
+def test_help_and_version():
+    assert "lower" in run("--help").stdout
+    assert run("--version").stdout.startswith("downhaul 0.")
+    assert "--backend" in run("lower", "--help").stdout
+
+
+def test_bad_usage_ends_with_2(models, tmp_path):
+    for args in (["lower"], ["lower", "x.pt2", "--backend", "cuda"], ["frobnicate"], ["run", "x.pt2"]):
+        assert run(*args).returncode == 2, args
+    spec = models["mobilenet_v2"] / "model_spec.json"
+    done = run("lower", "--spec", spec, "--backend", "xnnpack", "--out", tmp_path, "--disable", "nonsense")
+    refused(done, 2, "nonsense", "fold_batch_norm_into_conv")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [["lower", "--backend", "xnnpack"], ["inspect"], ["check"],
+                                     ["run", "--random", "1"]])
+def test_wrong_kinds_of_path(command, tmp_path):
+    jpeg = tmp_path / "picture.pte"
+    jpeg.write_bytes(b"\xff\xd8\xff\xe0" + bytes(100))
+    empty = tmp_path / "empty.pte"
+    empty.touch()
+    fifo = tmp_path / "pipe.pte"
+    os.mkfifo(fifo)
+    safetensors = tmp_path / "weights.pt2"
+    safetensors.write_bytes((2).to_bytes(8, "little") + b"{}")
+    for path in (tmp_path, tmp_path / "missing.pt2", jpeg, empty, fifo, safetensors):
+        began = time.monotonic()
+        done = run(command[0], path, *command[1:])
+        assert done.returncode == 1, (path, done.stdout, done.stderr)
+        assert time.monotonic() - began < 5
+        assert str(path.name) in done.stderr + done.stdout
+
+
+def test_metadata_describes_the_file(models, tmp_path):
+    spec = models["distilbert_fillmask"] / "model_spec.json"
+    done = run("lower", "--spec", spec, "--backend", "xnnpack", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    for word in ("loading", "lowering", "wrote", "PTE size", "Delegation"):
+        assert word in done.stdout
+    meta = json.loads(next(tmp_path.glob("*_xnnpack.json")).read_text())
+    pte = pathlib.Path(meta["pte"])
+    assert sum(meta["size"]["parts"].values()) == meta["size"]["file_bytes"] == pte.stat().st_size
+    assert meta["pte_size_mb"] == pytest.approx(pte.stat().st_size / 1e6)
+    assert meta["seq_len"] == 32 and meta["backend"] == "xnnpack"
+    delegation = meta["delegation"]
+    assert delegation["delegate_call_sites"] == 1 and delegation["kernel_calls_outside"] <= 7
+    assert all(entry["reason"] for entry in delegation["outside"])
+    assert delegation["multiply_add_share_delegated"] == 1.0
+    assert {"name", "module"} <= set(meta["nodes"][0])
+
+
+def test_passes_can_be_printed_stopped_at_and_disabled(models, tmp_path):
+    spec = models["mobilenet_v2"] / "model_spec.json"
+    base = ["lower", "--spec", spec, "--backend", "portable", "--out", tmp_path]
+    printed = run(*base, "--print-after", "all")
+    passes = [line.removeprefix("# after ") for line in printed.stderr.splitlines() if line.startswith("# after ")]
+    assert len(passes) > 3
+    for name in dict.fromkeys(passes):
+        for file in tmp_path.iterdir():
+            file.unlink()
+        stopped = run(*base, "--stop-after", name)
+        assert stopped.returncode == 0 and "graph " in stopped.stdout, name
+        assert not list(tmp_path.iterdir()), name
+        assert run(*base, "--print-after", name).stderr.count(f"# after {name}\n") >= 1
+    assert run(*base).returncode == 0
+    folded = json.loads((tmp_path / "mobilenet_v2_portable.json").read_text())["rewrites"]
+    assert folded["fold_batch_norm_into_conv"] == 52
+    assert run(*base, "--disable", "fold_batch_norm_into_conv").returncode == 0
+    disabled = json.loads((tmp_path / "mobilenet_v2_portable.json").read_text())
+    assert "fold_batch_norm_into_conv" not in disabled["rewrites"]
+
+
+def test_every_rewrite_that_fired_can_be_disabled(models, tmp_path):
+    spec = models["distilbert_fillmask"] / "model_spec.json"
+    base = ["lower", "--spec", spec, "--backend", "portable", "--out", tmp_path]
+    assert run(*base).returncode == 0
+    meta = next(tmp_path.glob("*_portable.json"))
+    for name in json.loads(meta.read_text())["rewrites"]:
+        done = run(*base, "--disable", name)
+        # Without a legalizing rewrite a model may not be expressible; then the message says why.
+        assert done.returncode == 0 or (done.returncode == 1 and len(done.stderr.splitlines()) == 1), done.stderr
+        if done.returncode == 0:
+            assert name not in json.loads(meta.read_text())["rewrites"]
+
+
+def test_a_full_disk_leaves_no_file_and_keeps_the_old_one(models, tmp_path):
+    spec = models["distilbert_fillmask"] / "model_spec.json"
+    base = ["lower", "--spec", spec, "--backend", "portable", "--out", tmp_path]
+    assert run(*base).returncode == 0
+    pte = next(tmp_path.glob("*.pte"))
+    whole = pte.read_bytes()
+    limit = 200_000  # bytes that one file may grow to: writing fails in the middle
+
+    def limited():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    assert len(whole) > limit
+    refused(run(*base, preexec_fn=limited), 1, "cannot write", pte.name)
+    assert pte.read_bytes() == whole
+    assert {p.suffix for p in tmp_path.iterdir()} == {".pte", ".json"}
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_run_leaves_no_half_file(how, models, tmp_path):
+    """Signals at many moments of a lowering: the folder holds whole files or none."""
+    spec = models["resnet50"] / "model_spec.json"
+    command = [BINARY, "lower", "--spec", spec, "--backend", "portable", "--out", tmp_path]
+    began = time.monotonic()
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    duration = time.monotonic() - began
+    whole = {p.name: p.stat().st_size for p in tmp_path.iterdir()}
+    for step in range(12):
+        for path in tmp_path.iterdir():
+            path.unlink()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        time.sleep(duration * step / 12)
+        process.send_signal(how)
+        process.wait(timeout=30)
+        for path in tmp_path.iterdir():
+            assert path.name in whole, path
+            if path.suffix == ".pte":
+                assert path.stat().st_size == whole[path.name]
+
+
+def test_run_takes_json_and_shows_the_top_entries(models, tmp_path):
+    inputs = tmp_path / "inputs.json"
+    spec = json.loads((models["distilbert_fillmask"] / "model_spec.json").read_text())
+    length = spec["seq_len"]
+    inputs.write_text(json.dumps({"input_ids": [[103] + [5] * (length - 1)], "attention_mask": [[1] * length]}))
+    labels = tmp_path / "labels.txt"
+    labels.write_text("".join(f"word{i}\n" for i in range(1000)))
+    done = run("run", models["distilbert_fillmask"] / "model.pt2", "--inputs", inputs, "--top", 5,
+               "--labels", labels, "--json")
+    assert done.returncode == 0, done.stderr
+    top = json.loads(done.stdout)["outputs"][0]["top"][0]
+    assert [e["label"] for e in top] == [f"word{e['index']}" for e in top] and len(top) == 5
+    inputs.write_text(json.dumps({"input_ids": [[1, 2], [3]], "attention_mask": [[1]]}))
+    refused(run("run", models["distilbert_fillmask"] / "model.pt2", "--inputs", inputs), 1, "ragged", "input_ids")
+
+
+def test_out_of_range_ids_are_refused(models, tmp_path):
+    inputs = tmp_path / "inputs.json"
+    model = models["embedding_50257"] / "model.pt2"
+    name = json.loads((models["embedding_50257"] / "model_spec.json").read_text())["inputs"][0]
+    rows, columns = name["shape"]
+    for bad in (-1, 50257):
+        inputs.write_text(json.dumps({name["name"]: [[bad] * columns] * rows}))
+        refused(run("run", model, "--inputs", inputs), 1, "out of range", str(bad))
+
+
+def test_inspect_counts_as_the_course_does(models, tmp_path):
+    """The stock files of the tiny models, in both countings, and the bytes that they store twice."""
+    stock = models.stock("lraspp", "xnnpack")
+    done = run("inspect", stock, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)["files"][0]
+    delegation = report["delegation"]
+    assert (delegation["delegate_call_sites"], delegation["kernel_calls_outside"],
+            delegation["graph_nodes_outside"]) == (1, 16, 33)
+    assert sum(report["size"]["parts"].values()) == stock.stat().st_size
+    tied = json.loads(run("inspect", models.stock("tied_1000x64", "xnnpack"), "--json").stdout)["files"][0]
+    assert tied["size"]["duplicated_bytes"] >= 256000
+
+
+def test_check_lists_weights_that_are_not_a_number(models, tmp_path):
+    done = run("check", "--spec", models["mobilenet_v2"] / "model_spec.json")
+    assert done.returncode == 0, done.stdout
+    assert "FAULT" not in done.stdout
+    done = run("check", tmp_path / "missing.pte")
+    assert done.returncode == 1 and "FAULT" in done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_every_verb(shell):
+    script = run("completion", shell).stdout
+    for verb in ("lower", "run", "inspect", "check"):
+        assert verb in script
