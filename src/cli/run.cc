@@ -58,15 +58,14 @@ class Run final : public Verb {
       const bool text = sniff(inputs_) == FileType::kJson || inputs_.ends_with(".json");
       DH_ASSIGN(const NamedTensors named,
                 text ? read_json_tensors(inputs_, graph) : read_tensors(inputs_));
-      DH_ASSIGN(inputs, match_inputs(graph, named));
+      auto matched = match_inputs(graph, named);
+      if (!matched.ok()) return fault(std::move(matched).status(), inputs_);
+      inputs = *std::move(matched);
     }
     set_num_threads(static_cast<int>(threads_));
     const auto begin = std::chrono::steady_clock::now();
     auto results = evaluate(graph, inputs);
-    if (!results.ok()) {
-      return std::move(results).status().with_context(
-          cat("while running '", printable(file_), "'"));
-    }
+    if (!results.ok()) return fault(std::move(results).status(), file_);
     const double ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     NamedTensors named;
@@ -84,6 +83,12 @@ class Run final : public Verb {
     double min = 0, max = 0, mean = 0;
     int64_t not_finite = 0;
   };
+  /// Inputs that do not fit are the fault of their file, not of the command line.
+  static Status fault(Status status, const std::string& file) {
+    return Status(ErrorKind::kInvalidFile, status.message())
+        .with_context(cat("'", printable(file), "'"));
+  }
+
   Status read_label_file() {
     if (labels_.empty()) return {};
     if (sniff(labels_) == FileType::kJson) {
