@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+import safetensors.torch
 
 BINARY = pathlib.Path(os.environ.get("DOWNHAUL_BINARY", "downhaul"))
 
@@ -205,3 +206,31 @@ def test_completion_knows_every_verb(shell):
     script = run("completion", shell).stdout
     for verb in ("lower", "run", "inspect", "check"):
         assert verb in script
+
+
+def test_lowering_a_stock_file_again_stores_each_block_once(models, tmp_path):
+    """Stock stores the tied table twice, without a checksum that would tell."""
+    stock = models.stock("tied_1000x64", "xnnpack")
+    done = run("lower", stock, "--backend", "xnnpack", "--out", tmp_path, "--name", "again")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(run("inspect", tmp_path / "again_xnnpack.pte", "--json").stdout)["files"][0]
+    assert report["size"]["duplicated_bytes"] == 0
+    assert report["size"]["file_bytes"] < 1.1 * 256000
+
+
+@pytest.mark.parametrize("name", ["lraspp", "distilbert_fillmask"])
+def test_lowering_a_stock_file_again_is_not_larger(name, models, tmp_path):
+    stock = models.stock(name, "xnnpack")
+    assert run("lower", stock, "--backend", "xnnpack", "--out", tmp_path, "--name", "again").returncode == 0
+    files = json.loads(run("inspect", stock, tmp_path / "again_xnnpack.pte", "--json").stdout)["files"]
+    nodes = [f["delegation"]["kernel_calls_outside"] + f["delegation"]["nodes_inside_delegates"] for f in files]
+    sites = [f["delegation"]["delegate_call_sites"] for f in files]
+    assert nodes[1] <= nodes[0] and sites[1] <= sites[0]
+    inputs = models[name] / "inputs.safetensors"
+    outputs = []
+    for index, file in enumerate((stock, tmp_path / "again_xnnpack.pte")):
+        out = tmp_path / f"{index}.safetensors"
+        done = run("run", file, "--inputs", inputs, "--outputs", out)
+        assert done.returncode == 0, done.stderr
+        outputs.append(next(iter(safetensors.torch.load_file(out).values())))
+    assert (outputs[0] - outputs[1]).abs().max() <= 1e-4

@@ -1,6 +1,9 @@
 #include "targets/executorch/constants.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/strings.h"
@@ -36,21 +39,59 @@ bool equal_bytes(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-}  // namespace
+/// FNV-1a over a few short stretches spread over the bytes. Equal bytes have equal samples; weights
+/// that differ hardly ever do. Mapped bytes are read by call, so that none of their pages stays.
+uint64_t sample(const Tensor& data) {
+  constexpr uint64_t kStretches = 4;
+  constexpr uint64_t kStretchBytes = 64;
+  const Storage& storage = *data.storage();
+  const uint64_t size = data.num_bytes();
+  const uint64_t length = std::min(size, kStretchBytes);
+  std::array<uint8_t, kStretchBytes> stretch{};
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (uint64_t i = 0; i < kStretches; ++i) {
+    const uint64_t at = (size - length) / (kStretches - 1) * i;
+    const uint64_t offset = data.byte_offset() + at;
+    if (const MappedFile* file = storage.file()) {
+      const auto place = static_cast<off_t>(storage.file_offset() + offset);
+      if (::pread(file->fd(), stretch.data(), length, place) != static_cast<ssize_t>(length)) break;
+    } else {
+      std::memcpy(stretch.data(), storage.bytes().data() + offset, length);
+    }
+    for (uint64_t k = 0; k < length; ++k) hash = (hash ^ stretch[k]) * 0x100000001b3u;
+  }
+  return hash;
+}
 
-Result<Tensor> ConstantWriter::representative(const Tensor& data) {
+/// The checksum that the container states for exactly these bytes, if it does.
+std::optional<uint32_t> checksum(const Tensor& data) {
   const Storage& storage = *data.storage();
   const bool whole = data.byte_offset() == 0 && data.num_bytes() == storage.bytes().size();
-  if (!whole || !storage.crc32().has_value() || data.num_bytes() == 0) return data;
-  std::vector<Tensor>& known = by_checksum_[{data.num_bytes(), *storage.crc32()}];
-  for (const Tensor& other : known)
-    if (other.storage() == data.storage() || equal_bytes(other, data)) return other;
+  return whole ? storage.crc32() : std::nullopt;
+}
+
+bool same_content(const Tensor& a, const Tensor& b) {
+  if (a.storage() == b.storage() && a.byte_offset() == b.byte_offset()) return true;
+  const auto x = checksum(a);
+  const auto y = checksum(b);
+  if (x && y && *x != *y) return false;
+  return equal_bytes(a, b);
+}
+
+}  // namespace
+
+Tensor ConstantWriter::representative(const Tensor& data) {
+  if (data.num_bytes() == 0) return data;
+  std::vector<Tensor>& known = by_sample_[{data.num_bytes(), sample(data)}];
+  for (const Tensor& other : known) {
+    if (same_content(other, data)) return other;
+  }
   known.push_back(data);
   return data;
 }
 
 Result<uint32_t> ConstantWriter::add(const Tensor& data, const std::string& owner) {
-  DH_ASSIGN(const Tensor same, representative(data));
+  const Tensor same = representative(data);
   const uint32_t index = builder_.add_constant(blob_of(same));
   if (index >= owners_.size()) owners_.resize(index + 1);
   std::vector<std::string>& owners = owners_[index];
@@ -59,7 +100,7 @@ Result<uint32_t> ConstantWriter::add(const Tensor& data, const std::string& owne
 }
 
 Status ConstantWriter::add_named(const std::string& key, const Tensor& data) {
-  DH_ASSIGN(const Tensor same, representative(data));
+  const Tensor same = representative(data);
   if (builder_.has_named_data(key)) return {};
   builder_.add_named_data(key, blob_of(same));
   keys_.push_back(key);

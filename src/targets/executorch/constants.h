@@ -13,7 +13,8 @@
 namespace downhaul {
 
 /// Gives constants and named blobs to the file's builder, equal bytes once. Bytes in mapped files
-/// are compared only when size and checksum agree, and their pages are given back at once.
+/// are compared only when size, a few samples and the checksums (where known) agree, and their
+/// pages are given back at once.
 class ConstantWriter {
  public:
   explicit ConstantWriter(PteBuilder& builder) : builder_(builder) {}
@@ -25,10 +26,10 @@ class ConstantWriter {
 
  private:
   /// The tensor that was added first among those with the same bytes.
-  Result<Tensor> representative(const Tensor& data);
+  Tensor representative(const Tensor& data);
 
   PteBuilder& builder_;
-  std::map<std::pair<uint64_t, uint32_t>, std::vector<Tensor>> by_checksum_;
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<Tensor>> by_sample_;
   std::vector<std::vector<std::string>> owners_;  // by data_index
   std::vector<std::string> keys_;
 };
