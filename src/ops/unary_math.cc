@@ -8,6 +8,15 @@
 // aten::<name>, argument `self`.
 namespace downhaul::ops {
 
+const OpDef kAtan = {
+    .name = "atan",
+    .schema = "atan(Tensor self) -> Tensor",
+    .infer = infer_same_float,
+    .axes = elementwise_axes,
+    .reference = [](RefCall& c) { return map_float(c, [](auto x) { return std::atan(x); }); },
+    .accuracy = Accuracy::kRounding,
+};
+
 const OpDef kCos = {
     .name = "cos",
     .schema = "cos(Tensor self) -> Tensor",

@@ -14,6 +14,7 @@ constexpr Promote kTogether = Promote::kTogether;
 constexpr Row kTable[] = {
     // Unary
     {"abs(self)", "aten::abs.out(self)", kReal},
+    {"atan(self)", "aten::atan.out(self)", kFloats, kToOut},
     {"bitwise_not(self)", "aten::bitwise_not.out(self)", kInts | kBool},
     {"ceil(self)", "aten::ceil.out(self)", kReal},
     {"cos(self)", "aten::cos.out(self)", kFloats, kToOut},
