@@ -278,6 +278,9 @@ Result<std::string> Lower::describe(const Job& job, const std::string& pte, cons
   DelegationReport delegation = delegation_report(file, nullptr);
   add_graph_facts(delegation, graph, lowered.program, outside_);
   const FileSizeReport size = size_report(file, UINT64_MAX);
+  for (OutsideOperator& o : delegation.outside) {
+    if (o.reason.empty()) o.reason = "the portable target has no delegates";
+  }
 
   JsonWriter json;
   json.begin_object();

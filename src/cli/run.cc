@@ -91,7 +91,8 @@ class Run final : public Verb {
 
   Status read_label_file() {
     if (labels_.empty()) return {};
-    if (sniff(labels_) == FileType::kJson) {
+    // A vocabulary may well begin with '[': only the name tells lists of lines from JSON.
+    if (labels_.ends_with(".json")) {
       DH_ASSIGN(label_names_, read_labels(labels_));
       return {};
     }

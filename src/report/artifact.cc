@@ -1,12 +1,14 @@
 #include "report/artifact.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "base/strings.h"
 #include "dialects/aten/aten.h"
 #include "formats/json/json.h"
 #include "formats/sniff.h"
+#include "formats/spec/spec.h"
 #include "ops/ops.h"
 
 namespace downhaul {
@@ -47,6 +49,31 @@ Status keep_outputs(Graph& graph, const std::vector<std::string>& names) {
   return {};
 }
 
+/// A stock file keeps no names; a model_spec.json beside it may have them, in call order.
+void take_names_from_spec(const std::string& path, Graph& graph) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const std::string spec_path = cat(folder.empty() ? "." : folder, "/model_spec.json");
+  if (!file_exists(spec_path)) return;
+  const auto spec = read_model_spec(spec_path);
+  if (!spec.ok()) return;
+  const auto all_named = [](const std::vector<TensorSpec>& list, size_t count) {
+    return list.size() == count && std::none_of(list.begin(), list.end(),
+                                                [](const TensorSpec& t) { return t.name.empty(); });
+  };
+  if (all_named(spec->inputs, graph.inputs().size()) && graph.inputs()[0]->name() == "input_0") {
+    for (size_t i = 0; i < spec->inputs.size(); ++i) {
+      graph.rename(graph.inputs()[i], spec->inputs[i].name);
+    }
+  }
+  if (all_named(spec->outputs, graph.outputs().size()) && graph.outputs()[0].name == "output_0") {
+    const std::vector<Output> outputs = graph.outputs();
+    for (size_t i = 0; i < outputs.size(); ++i) graph.remove_output(0);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      graph.add_output(outputs[i].value, spec->outputs[i].name);
+    }
+  }
+}
+
 Result<Artifact> load_pte(const std::string& path, const LoadOptions& options) {
   DH_ASSIGN(auto mapped, MappedFile::open(path));
   DH_ASSIGN(PteFile file, read_pte(std::move(mapped)));
@@ -63,6 +90,7 @@ Result<Artifact> load_pte(const std::string& path, const LoadOptions& options) {
   artifact.facts = {{"schema version", cat(shared->version)},
                     {"methods", cat(shared->program.plans.size())}};
   artifact.pte = std::move(shared);
+  take_names_from_spec(path, *artifact.graph);
   DH_TRY(keep_outputs(*artifact.graph, options.keep_outputs));
   return artifact;
 }
@@ -188,10 +216,7 @@ Result<NamedTensors> read_json_tensors(const std::string& path, const Graph& gra
       const Value& input = *graph.inputs()[i];
       if (input.name() == key || key == cat(i)) dtype = input.dtype();
     }
-    // A file that keeps no input names takes its inputs in order.
-    if (graph.find_value(key) == nullptr && out.size() < graph.inputs().size()) {
-      dtype = graph.inputs()[out.size()]->dtype();
-    }
+    if (graph.inputs().size() == 1) dtype = graph.inputs()[0]->dtype();
     auto tensor = tensor_of(value, dtype);
     if (!tensor.ok()) {
       return std::move(tensor).status().with_context(cat(place, ": '", printable(key), "'"));
@@ -206,14 +231,15 @@ Result<std::vector<Tensor>> match_inputs(const Graph& graph, const NamedTensors&
   for (const auto& [name, tensor] : named) by_name[name] = &tensor;
   bool positional = named.size() == graph.inputs().size();
   for (size_t i = 0; positional && i < named.size(); ++i) positional = by_name.contains(cat(i));
-  // A program that does not keep names (a .pte) is given its inputs in the order of the file.
+  // A program that keeps no names takes one input without asking for its name; several must be
+  // numbered, since the order in a file of tensors says nothing.
   bool any_known = positional;
   for (const Value* input : graph.inputs())
     any_known = any_known || by_name.contains(input->name());
   std::vector<Tensor> out;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const Value& input = *graph.inputs()[i];
-    if (!any_known && named.size() == graph.inputs().size()) {
+    if (!any_known && named.size() == 1 && graph.inputs().size() == 1) {
       out.push_back(named[i].second);
       continue;
     }
@@ -222,7 +248,8 @@ Result<std::vector<Tensor>> match_inputs(const Graph& graph, const NamedTensors&
       std::vector<std::string> given;
       for (const auto& entry : named) given.push_back(printable(entry.first));
       return invalid_argument(cat("input '", input.name(), "' (", input.type().str(),
-                                  ") is missing; given: ", join(given, ", ")));
+                                  ") is missing; given: ", join(given, ", "),
+                                  ". Keys are the names of the inputs, or 0, 1, … in their order"));
     }
     out.push_back(*it->second);
     by_name.erase(it);

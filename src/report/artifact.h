@@ -49,7 +49,7 @@ Status write_tensors(const std::string& path, const NamedTensors& tensors);
 Result<NamedTensors> read_json_tensors(const std::string& path, const Graph& graph);
 
 /// Arranges `named` in the order of the graph's inputs: by name, or by position when the keys are
-/// "0", "1", … or the names do not fit but the count does and every name is missing on both sides.
+/// "0", "1", …; a single input needs no name.
 /// Errors: kInvalidArgument naming the missing or unknown input.
 Result<std::vector<Tensor>> match_inputs(const Graph& graph, const NamedTensors& named);
 

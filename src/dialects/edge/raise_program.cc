@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/strings.h"
 #include "dialects/edge/call.h"
+#include "dialects/edge/signature.h"
 #include "dialects/edge/size_arithmetic.h"
 #include "dialects/xnn/raise.h"
 #include "formats/xnn/xnn.h"
@@ -119,11 +120,12 @@ class ProgramRaiser {
       Status status = instruction(instructions[i], static_cast<int>(i));
       if (!status.ok()) return std::move(status).with_context(cat("instruction ", i));
     }
+    const auto names = edge::decode_output_names(plan_.encoded_outputs, plan_.outputs.size());
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
       Builder b(*out_.graph, nullptr);
       Result<Value*> value = tensor(plan_.outputs[i], b);
       if (!value.ok()) return std::move(value).status().with_context(cat("output ", i));
-      out_.graph->add_output(*value, cat("output_", i));
+      out_.graph->add_output(*value, names ? (*names)[i] : cat("output_", i));
     }
     return std::move(out_);
   }
@@ -159,6 +161,7 @@ class ProgramRaiser {
 
   Status add_inputs() {
     std::map<BoundKey, SymbolPtr> symbols;
+    const auto names = edge::decode_input_names(plan_.encoded_inputs, plan_.inputs.size());
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       const int32_t id = plan_.inputs[i];
       const auto* t = as<pte::Tensor>(id);
@@ -181,7 +184,7 @@ class ProgramRaiser {
           d = Dim(symbol);
         }
       }
-      Value* v = graph().add_input(cat("input_", i), std::move(type));
+      Value* v = graph().add_input(names ? (*names)[i] : cat("input_", i), std::move(type));
       write(id, v);
     }
     return {};

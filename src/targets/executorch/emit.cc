@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/strings.h"
 #include "dialects/edge/call.h"
+#include "dialects/edge/signature.h"
 #include "formats/json/json.h"
 #include "targets/executorch/constants.h"
 #include "targets/executorch/values.h"
@@ -122,6 +123,11 @@ class Emitter {
   Status number_constants_and_inputs() {
     out_.program.plans.emplace_back();
     plan().name = graph_.name;
+    std::vector<std::string> inputs, outputs;
+    for (const Value* v : graph_.inputs()) inputs.push_back(v->name());
+    for (const Output& o : graph_.outputs()) outputs.push_back(o.name);
+    plan().encoded_inputs = edge::encode_input_names(inputs);
+    plan().encoded_outputs = edge::encode_output_names(outputs);
     plan().chains.emplace_back();
     values_.emplace(plan());
     const auto mention = [&](const Value* v) -> Status {
