@@ -46,7 +46,7 @@ Status run_pass(Graph& graph, const Pass& pass, const PipelineOptions& options, 
   for (const Rewrite* rewrite : pass.rewrites) {
     if (!options.disabled.contains(rewrite->name)) enabled.push_back(rewrite);
   }
-  DH_TRY(apply_rewrites(graph, enabled, log, pass.name));
+  DH_TRY(apply_rewrites(graph, enabled, log, pass.name, pass.only));
   return {};
 }
 

@@ -183,7 +183,7 @@ Result<Outcome> try_rewrite(const Rewrite& rewrite, Node& node) {
 }  // namespace
 
 Result<int> apply_rewrites(Graph& graph, std::span<const Rewrite* const> rewrites, PassLog* log,
-                           std::string_view pass) {
+                           std::string_view pass, bool (*only)(const Node& root)) {
   RewriteIndex index(rewrites);
   std::vector<int> counts(rewrites.size());
   int total = 0;
@@ -193,6 +193,10 @@ Result<int> apply_rewrites(Graph& graph, std::span<const Rewrite* const> rewrite
     const size_t limit = kMaxFiringsPerNode * (graph.nodes().size() + 1);
     for (Node* node = graph.first_node(); node != nullptr;) {
       Node* next = node->next();
+      if (only != nullptr && !only(*node)) {
+        node = next;
+        continue;
+      }
       for (const size_t i : index.for_op(node->op())) {
         DH_ASSIGN(const Outcome outcome, try_rewrite(*rewrites[i], *node));
         if (!outcome.fired) continue;

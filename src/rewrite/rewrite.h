@@ -83,6 +83,8 @@ struct Pass {
   const char* name;
   std::vector<const Rewrite*> rewrites;
   Result<int> (*run)(Graph& graph) = nullptr;
+  /// The rewrites take only such nodes as root; null: any.
+  bool (*only)(const Node& root) = nullptr;
 };
 
 struct PipelineOptions {
@@ -100,8 +102,10 @@ Status run_pipeline(Graph& graph, std::span<const Pass> passes, const PipelineOp
                     PassLog* log = nullptr, bool* stopped = nullptr);
 
 /// Applies `rewrites` to a fixed point. Bounded: more than 64 sweeps is our mistake (DH_CHECK).
+/// `only` as in Pass.
 Result<int> apply_rewrites(Graph& graph, std::span<const Rewrite* const> rewrites,
-                           PassLog* log = nullptr, std::string_view pass = "");
+                           PassLog* log = nullptr, std::string_view pass = "",
+                           bool (*only)(const Node& root) = nullptr);
 
 /// A copy of the first match of `rewrite` with `node` as root, for tests; false when none.
 bool matches(const Rewrite& rewrite, Node& node, Match* match = nullptr);

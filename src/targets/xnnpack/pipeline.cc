@@ -1,4 +1,7 @@
+#include "dialects/edge/call.h"
+#include "dialects/xnn/emit.h"
 #include "passes/passes.h"
+#include "targets/portable/rewrites/rewrites.h"
 #include "targets/xnnpack/rewrites/rewrites.h"
 #include "targets/xnnpack/xnnpack.h"
 
@@ -38,6 +41,12 @@ std::vector<Pass> xnnpack_passes(bool exact_select) {
   passes.push_back({"xnn_legalize", with_cleanup(std::move(all)), nullptr});
   // What had its chance and is refused still.
   passes.push_back({"xnn_images_outside", with_cleanup({&kRefusedImageToNchw}), nullptr});
+  // What neither a delegate nor a kernel computes becomes what kernels do.
+  passes.push_back({.name = "xnn_legalize_outside",
+                    .rewrites = portable::rewrites(),
+                    .only = [](const Node& node) {
+                      return !xnn_refusal(node).empty() && !edge::why_no_kernel(node).empty();
+                    }});
   // The layers of a transformer share their mask's arithmetic.
   passes.push_back({"xnn_share_common_subexpressions", {}, share_common_subexpressions});
   return passes;

@@ -263,7 +263,7 @@ TEST(Xnnpack, ExactSelectPicksRowsWithAKernel) {
     outside.insert(node.node->op_name());
     EXPECT_FALSE(node.reason.empty());
   }
-  EXPECT_TRUE(outside.contains("batched_select"));
+  EXPECT_TRUE(outside.contains("index"));
 }
 
 TEST(Xnnpack, ATinyPieceBesideARealOneStaysOutside) {
@@ -274,6 +274,16 @@ TEST(Xnnpack, ATinyPieceBesideARealOneStaysOutside) {
   EXPECT_EQ(lowering->partition.regions.size(), 1u);
   ASSERT_EQ(lowering->partition.outside.size(), 2u);
   EXPECT_EQ(lowering->partition.outside[1].reason, "too little work for a delegate of its own");
+}
+
+TEST(Xnnpack, WhatNoDelegateTakesIsLegalizedForKernels) {
+  const auto graph = parse(
+      "input %x: f16[2,8]\n const %w: f16[8] = random 1\n"
+      "%n = layer_norm(%x, %w, normalized_shape=[8])\n %y = silu(%n)\n return %y\n");
+  const auto lowered = lower_xnnpack(*graph);
+  ASSERT_TRUE(lowered.ok()) << lowered.status().message();
+  EXPECT_EQ(lowered->lowered.program.num_delegate_calls, 0);
+  EXPECT_GT(lowered->lowered.program.num_kernel_calls, 0);
 }
 
 TEST(Xnnpack, TiedWeightsShareTheirBytes) {

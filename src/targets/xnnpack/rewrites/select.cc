@@ -9,35 +9,17 @@ namespace downhaul::xnnpack {
 namespace {
 
 /// [B, S] one-hot of the first true in each row of `condition` (bool [B, S]); of element 0 in a row
-/// without one, as argmax of a row of equals gives.
-///   c = running count of the indicator m, first = m·clamp(2 - c, 0, 1), none = clamp(1 - c_S, 0,
-///   1)
+/// without one, as argmax of a row of equals gives: softmax(kGap·S·m - kGap·position) of the
+/// indicator m. The largest argument exceeds all others by kGap at least, and exp(-kGap) is 0 in
+/// f32, so the result is exact.
 Value* first_true(Builder& b, Value* condition) {
-  const Dim batch = condition->dim(0);
-  const Dim length = condition->dim(1);
-  if (!batch.is_static()) return nullptr;
-  Value* m = indicator(b, condition);
-  Value* p = positions(b, length);
-  Value* count = nullptr;
-  Value* total = nullptr;
-  if (length.is_static()) {
-    const int64_t n = length.value();
-    Tensor triangle(DType::kF32, {n, n});
-    float* t = triangle.mutable_data<float>();
-    for (int64_t i = 0; i < n; ++i) std::fill_n(t + i * n, i + 1, 1.0f);
-    count = b.op(ops::kLinear, {m, b.constant(std::move(triangle)), nullptr});
-  } else {
-    // The triangle of a dynamic length from positions: element [j, i] is 1 when j <= i.
-    Value* column = reshape(b, p, {length, Dim(1)});
-    Value* ahead = sub(b, reshape(b, p, {Dim(1), length}), column);
-    Value* triangle = clamp(b, add(b, ahead, number(b, 1)), 0, 1);
-    count = reshape(b, matmul(b, m, triangle), {batch, length});
-  }
-  total = b.op(ops::kSum, {m}, {{"dims", Ints{1}}, {"keepdim", true}});
-  Value* first = mul(b, m, clamp(b, sub(b, number(b, 2), count), 0, 1));
-  Value* none = clamp(b, sub(b, number(b, 1), total), 0, 1);
-  Value* start = clamp(b, sub(b, number(b, 1), p), 0, 1);
-  return add(b, first, mul(b, start, none));
+  constexpr int64_t kGap = 128;
+  constexpr int64_t kExactIntegers = 1 << 24;
+  const int64_t longest = condition->dim(1).max();
+  if (longest > kExactIntegers / kGap) return nullptr;
+  Value* place = mul(b, positions(b, condition->dim(1)), number(b, -kGap));
+  Value* found = mul(b, indicator(b, condition), number(b, static_cast<double>(kGap * longest)));
+  return b.op(ops::kSoftmax, {add(b, found, place)}, {{"dim", int64_t{-1}}});
 }
 
 /// [B, 1, S] · [B, S, D], for rows of any rank.
