@@ -316,8 +316,14 @@ Result<ImportedModel> Importer::run() {
   graph_.remove_dead();
 
   std::unordered_set<std::string_view> used;
-  for (const auto& [value, storage] : weight_storages_) {
-    used.insert(program_.inputs[static_cast<size_t>(storage->placeholder)].target);
+  for (const Value* constant : graph_.constants()) {
+    const auto it = weight_storages_.find(constant);
+    if (it == weight_storages_.end()) continue;
+    used.insert(program_.inputs[static_cast<size_t>(it->second->placeholder)].target);
+  }
+  for (const StorageInfo& storage : aliases_.storages()) {
+    if (storage.source != StorageInfo::Source::kWeight || storage.version == 0) continue;
+    used.insert(program_.inputs[static_cast<size_t>(storage.placeholder)].target);
   }
   for (const pt2::InputSpec& spec : program_.inputs) {
     const auto stored = model_.tensors.find(spec.target);

@@ -139,7 +139,8 @@ std::vector<bool> live_nodes(const pt2::Graph& graph, const std::vector<std::str
 
   std::vector<bool> needed(classes.size(), false);
   for (const std::string& n : wanted) needed[classes.of(n)] = true;
-  for (const std::string& n : kept) needed[classes.of(n)] = true;
+  std::vector<bool> outlives(classes.size(), false);
+  for (const std::string& n : kept) outlives[classes.of(n)] = true;
 
   // Classes, not names: a read of one alias keeps the nodes that made the others, which is seldom
   // more than what is needed.
@@ -147,7 +148,10 @@ std::vector<bool> live_nodes(const pt2::Graph& graph, const std::vector<std::str
   for (size_t i = count; i-- > 0;) {
     const pt2::Node& node = graph.nodes[i];
     bool is_live = !parse_target(node.target).higher_order.empty();
-    if (written[i] != nullptr && needed[classes.of(*written[i])]) is_live = true;
+    if (written[i] != nullptr) {
+      const size_t c = classes.of(*written[i]);
+      is_live = is_live || needed[c] || outlives[c];
+    }
     for (const pt2::Argument& output : node.outputs) {
       names_in(output, [&](const std::string& n) { is_live = is_live || needed[classes.of(n)]; });
     }

@@ -39,7 +39,7 @@ Value* new_filled(Call& c, const Number& value) {
 }
 
 // Creation folded while reading is for small tensors: sizes come from the file.
-constexpr int64_t kMaxFolded = int64_t{1} << 24;
+constexpr int64_t kMaxFolded = int64_t{1} << 20;
 
 Value* arange(Call& c, const Number& start, const Number& end, const Number& step) {
   const bool integers = start.kind != Number::Kind::kFloat && end.kind != Number::Kind::kFloat &&
@@ -112,7 +112,7 @@ Out raise_linspace(Call& c) {
 
 Out raise_eye(Call& c) {
   const int64_t n = c.i("n");
-  if (n < 0 || n > 4096) {
+  if (n < 0 || n > 2048) {
     c.invalid(cat("argument 'n' is ", n));
     return {};
   }

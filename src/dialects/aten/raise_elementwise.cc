@@ -194,18 +194,36 @@ Out raise_hardtanh(Call& c) {
   return c.op(ops::kClamp, {c.tensor("self")}, {{"min", c.f("min_val")}, {"max", c.f("max_val")}});
 }
 
+namespace {
+
 // scale·x above zero, scale·alpha·(exp(input_scale·x) - 1) below.
-Out raise_elu(Call& c) {
+Out exponential_unit(Call& c, double alpha, double scale, double input_scale) {
   Value* x = c.tensor("self");
-  const double scale = c.f("scale");
-  const double input_scale = c.f("input_scale");
-  if (input_scale != 1.0) {
-    c.fail(cat("input_scale ", input_scale, ", expected 1"));
+  const DType dtype = dtype_of(x);
+  if (!(input_scale > 0)) {
+    c.fail(cat("input_scale ", input_scale, ", expected a positive number"));
     return {};
   }
-  Value* y = c.op(ops::kElu, {x}, {{"alpha", c.f("alpha")}});
-  return scale == 1.0 ? y : c.mul(y, c.scalar(dtype_of(x), scale));
+  // With u = input_scale·x: elu(u) is u above zero, so a factor of 1 / input_scale gives x back.
+  Value* u = input_scale == 1.0 ? x : c.mul(x, c.scalar(dtype, input_scale));
+  Value* y = c.op(ops::kElu, {u}, {{"alpha", alpha * input_scale}});
+  const double factor = scale / input_scale;
+  return factor == 1.0 ? y : c.mul(y, c.scalar(dtype, factor));
 }
+
+}  // namespace
+
+Out raise_elu(Call& c) {
+  return exponential_unit(c, c.f("alpha"), c.f("scale"), c.f("input_scale"));
+}
+
+Out raise_celu(Call& c) {
+  const double alpha = c.f("alpha");
+  return exponential_unit(c, alpha, 1.0, 1.0 / alpha);
+}
+
+// Its two constants make activations keep mean 0 and variance 1 (Klambauer et al., 2017).
+Out raise_selu(Call& c) { return exponential_unit(c, 1.6732632423543772, 1.0507009873554805, 1.0); }
 
 Out raise_log_sigmoid(Call& c) {
   return c.op(ops::kNeg, {c.op(ops::kSoftplus, {c.op(ops::kNeg, {c.tensor("self")})})});

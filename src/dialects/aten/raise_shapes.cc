@@ -357,8 +357,9 @@ Out raise_unbind(Call& c) {
   return views;
 }
 
-Out raise_cat(Call& c) {
-  std::vector<Value*> tensors = c.tensors("tensors");
+namespace {
+
+Out concatenated(Call& c, const std::vector<Value*>& tensors, int64_t dim) {
   // torch lets empty tensors of rank 1 take part, whatever the others' shape.
   std::vector<Value*> parts;
   std::vector<Operand> operands;
@@ -374,9 +375,27 @@ Out raise_cat(Call& c) {
   }
   const DType dtype = result_type(operands);
   for (Value*& p : parts) p = c.cast(p, dtype);
-  const int64_t dim = c.axis("dim", rank_of(parts[0]));
+  dim = c.wrap_axis(dim, rank_of(parts[0]));
   if (parts.size() == 1) return parts[0];
   return c.op(ops::kConcat, parts, {{"dim", dim}});
+}
+
+}  // namespace
+
+Out raise_cat(Call& c) { return concatenated(c, c.tensors("tensors"), c.i("dim")); }
+
+Out raise_hstack(Call& c) {
+  const std::vector<Value*> tensors = c.tensors("tensors");
+  return concatenated(c, tensors, !tensors.empty() && rank_of(tensors[0]) >= 2 ? 1 : 0);
+}
+
+// Vectors become rows.
+Out raise_vstack(Call& c) {
+  std::vector<Value*> tensors = c.tensors("tensors");
+  for (Value*& t : tensors) {
+    if (rank_of(t) < 2) t = c.reshape(t, {Dim(1), num_elements(dims_of(t))});
+  }
+  return concatenated(c, tensors, 0);
 }
 
 Out raise_stack(Call& c) {
