@@ -75,6 +75,7 @@ const std::vector<const Rewrite*>& raising() {
                                                    &kRaiseGeluTanh,
                                                    &kRaiseGeluTanhCube,
                                                    &kRaiseGeluTanhFactored,
+                                                   &kRaiseRsqrt,
                                                    &kRaiseSilu,
                                                    &kRaiseMish,
                                                    &kRaiseHardswishSixthLast,
