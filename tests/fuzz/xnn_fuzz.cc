@@ -31,9 +31,11 @@ std::vector<std::vector<uint8_t>> fuzz_seeds() {
   std::vector<std::vector<uint8_t>> seeds;
   XnnGraph named = examples::add_relu_graph();
   named.constants.push_back({.named_key = "weight", .size = 24, .data = {}});
-  for (const XnnGraph& graph :
-       {examples::add_relu_graph(), named,
-        examples::quantized_linear_graph({1, 2, 3, 4, 5, 6}, {0.5F, 2}, {0, 0})}) {
+  const std::vector<int8_t> weight = {1, 2, 3, 4, 5, 6};
+  const std::vector<float> scales = {0.5F, 2};
+  const std::vector<float> bias = {0, 0};
+  for (const XnnGraph& graph : {examples::add_relu_graph(), named,
+                                examples::quantized_linear_graph(weight, scales, bias)}) {
     auto payload = write_xnn_payload(graph);
     if (payload.ok()) seeds.push_back(*std::move(payload));
   }

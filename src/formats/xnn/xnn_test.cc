@@ -290,8 +290,10 @@ TEST(XnnRead, ResolvesNamesAndChecksTheirSize) {
 }
 
 TEST(XnnScales, AreFoundInlineAndInConstants) {
+  const std::vector<int8_t> weight = {1, 2, 3, 4, 5, 6};
   const std::vector<float> scales = {0.5F, 2.0F};
-  const XnnGraph graph = examples::quantized_linear_graph({1, 2, 3, 4, 5, 6}, scales, {0, 0});
+  const std::vector<float> bias = {0, 0};
+  const XnnGraph graph = examples::quantized_linear_graph(weight, scales, bias);
   auto found = xnn_scales(graph, graph.values[2]);
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(*found, scales);
