@@ -31,6 +31,12 @@ bool is_splat(const Value* value, double number) {
          std::abs(*found - number) <= 1e-6 * std::max(std::abs(*found), std::abs(number));
 }
 
+bool only_sliced(const Value* value) {
+  return value->num_output_uses() == 0 &&
+         std::all_of(value->uses().begin(), value->uses().end(),
+                     [](const Use& use) { return use.node->is(ops::kSlice); });
+}
+
 int64_t max_bytes(const TensorType& type) {
   int64_t bytes = static_cast<int64_t>(item_size(type.dtype));
   for (const Dim& dim : type.shape) {

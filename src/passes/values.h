@@ -17,6 +17,9 @@ std::optional<double> splat_value(const Value* value);
 bool is_splat(const Value* value, double number);  ///< within 1e-6 relative
 bool is_small_constant(const Value* value);
 
+/// True when every use of the value is a slice of it.
+bool only_sliced(const Value* value);
+
 /// Bytes at the upper bounds of dynamic sizes; saturates.
 int64_t max_bytes(const TensorType& type);
 /// Same elements in the same order when only dimensions of size 1 come, go or move.

@@ -82,6 +82,8 @@ Tensor scaled(const Node& node, const Tensor& w, const std::vector<double>& scal
       }
     }
   }
+  // Nobody reads the old weight again; it may be most of a mapped file.
+  w.storage()->release_pages();
   return out;
 }
 

@@ -20,11 +20,40 @@ namespace {
 constexpr int64_t kMaxMaskElements = 4 << 20;
 
 struct Scores {
+  Value* product = nullptr;
   Value* query = nullptr;
   Value* key = nullptr;  ///< [.., T, D]
   Value* mask = nullptr;
   double scale = 1;
 };
+
+Shape leading(const Value* value) { return {value->shape().begin(), value->shape().end() - 2}; }
+
+/// The source of a reshape that changes only leading dimensions: batch and heads merged or split.
+Value* without_reshape(Value* value) {
+  if (!is_op(value, ops::kReshape) || value->rank() < 2) return nullptr;
+  Value* source = value->producer()->operand(0);
+  if (source->rank() < 2) return nullptr;
+  for (int64_t d = 1; d <= 2; ++d) {
+    if (!(source->dim(source->rank() - d) == value->dim(value->rank() - d))) return nullptr;
+  }
+  return source;
+}
+
+/// True when the shapes differ only by dimensions of size 1 in front, where masks may broadcast.
+bool same_but_front(Shape a, Shape b) {
+  while (a.size() > b.size() && a.front() == Dim(1)) a.erase(a.begin());
+  while (b.size() > a.size() && b.front() == Dim(1)) b.erase(b.begin());
+  return a == b;
+}
+
+/// `value` under other leading dimensions with as many elements.
+Value* with_leading(Value* value, const Shape& lead, Builder& b) {
+  if (leading(value) == lead) return value;
+  Dims shape = lead;
+  shape.insert(shape.end(), value->shape().end() - 2, value->shape().end());
+  return b.op(ops::kReshape, {value}, {{"shape", shape}});
+}
 
 bool is_minus_infinity(const Value* value) {
   const auto number = splat_value(value);
@@ -51,6 +80,7 @@ bool match_product(Value* value, int uses, Scores& scores, Builder& b) {
   scores.query = strip_scale(product.operand(0), scores.scale);
   scores.key = strip_scale(product.operand(1), scores.scale);
   if (!product.b("transpose_other")) scores.key = transposed(scores.key, b);
+  scores.product = value;
   return scores.key != nullptr;
 }
 
@@ -69,8 +99,14 @@ bool every_row_is_open(const Value* mask) {
   return row > 0;
 }
 
-/// Scores with what is added to them, or with what replaces them where a mask is false.
-bool match_masked(Value* value, int uses, Scores& scores, Builder& b) {
+/// Scores with what is added to them, or with what replaces them where a mask is false; reshapes of
+/// batch and heads may stand between.
+bool match_masked(Value* value, int uses, Scores& scores, Builder& b, int depth = 4) {
+  if (depth == 0 || value->rank() < 2) return false;
+  if (Value* source = without_reshape(value)) {
+    if (value->num_uses() != uses || !match_masked(source, 1, scores, b, depth - 1)) return false;
+    return scores.mask == nullptr || same_but_front(source->shape(), value->shape());
+  }
   const bool is_where = is_op(value, ops::kWhere);
   if (!is_where && !is_op(value, ops::kAdd)) return match_product(value, uses, scores, b);
   if (value->num_uses() != uses) return false;
@@ -81,17 +117,24 @@ bool match_masked(Value* value, int uses, Scores& scores, Builder& b) {
     const auto low = splat_value(node.operand(2));
     if (!low || *low > -1e30 || !(node.operand(1)->type() == value->type())) return false;
     if (!every_row_is_open(node.operand(0))) return false;
-    if (!match_product(node.operand(1), 1, scores, b)) return false;
+    if (!match_masked(node.operand(1), 1, scores, b, depth - 1) || scores.mask != nullptr) {
+      return false;
+    }
     scores.mask = node.operand(0);
     return true;
   }
   for (const int i : {0, 1}) {
     Scores attempt;
     if (!(node.operand(i)->type() == value->type())) continue;
-    if (!match_product(node.operand(i), 1, attempt, b)) continue;
+    if (!match_masked(node.operand(i), 1, attempt, b, depth - 1)) continue;
+    Value* mask = node.operand(1 - i);
+    if (attempt.mask != nullptr) {
+      if (attempt.mask->dtype() != mask->dtype()) return false;
+      mask = b.op(ops::kAdd, {attempt.mask, mask});
+    }
     scores = attempt;
-    scores.mask = node.operand(1 - i);
-    return true;
+    scores.mask = mask;
+    return mask != nullptr;
   }
   return false;
 }
@@ -195,15 +238,22 @@ bool every_row_is_finite_somewhere(const Value* mask) {
 
 std::vector<Value*> apply(Node& node, Builder& b) {
   Value* probabilities = node.operand(0);
+  Value* value = node.operand(1);
   if (node.b("transpose_self") || node.b("transpose_other") || probabilities->num_uses() != 1) {
     return {};
+  }
+  if (probabilities->rank() != value->rank()) return {};
+  if (Value* source = without_reshape(probabilities)) {
+    // Then the values must have the batch and heads of the probabilities, not broadcast to them.
+    if (source->num_uses() != 1 || !(leading(value) == leading(probabilities))) return {};
+    probabilities = source;
   }
   const bool guarded = is_op(probabilities, ops::kWhere);
   if (guarded) probabilities = match_guard(*probabilities->producer());
   if (!is_op(probabilities, ops::kSoftmax)) return {};
   const Node& softmax = *probabilities->producer();
   const int64_t rank = probabilities->rank();
-  if (softmax.axis("dim", rank) != rank - 1 || node.operand(1)->rank() != rank) return {};
+  if (softmax.axis("dim", rank) != rank - 1) return {};
   Scores scores;
   // The guard reads the scores too.
   if (!match_masked(softmax.operand(0), guarded ? 2 : 1, scores, b)) return {};
@@ -213,14 +263,26 @@ std::vector<Value*> apply(Node& node, Builder& b) {
              !every_row_is_finite_somewhere(scores.mask)) {
     return {};
   }
+  const Shape lead = leading(probabilities);
+  if (!(leading(scores.product) == lead)) {
+    if (!(leading(scores.query) == leading(scores.product)) ||
+        !(leading(scores.key) == leading(scores.product))) {
+      return {};
+    }
+    scores.query = with_leading(scores.query, lead, b);
+    scores.key = with_leading(scores.key, lead, b);
+  }
+  if (!(leading(node.operand(0)) == lead)) value = with_leading(value, lead, b);
   const Dim& depth = scores.query->dim(scores.query->rank() - 1);
   Attr scale = scores.scale;
   if (depth.is_static()) {
     const double usual = 1 / std::sqrt(static_cast<double>(depth.value()));
     if (std::abs(scores.scale - usual) <= 1e-6 * usual) scale = Attr();
   }
-  return {b.op(ops::kAttention, {scores.query, scores.key, node.operand(1), scores.mask},
-               {{"scale", scale}})};
+  Value* result =
+      b.op(ops::kAttention, {scores.query, scores.key, value, scores.mask}, {{"scale", scale}});
+  if (result == nullptr) return {};
+  return {with_leading(result, leading(node.result()), b)};
 }
 
 }  // namespace
