@@ -49,7 +49,8 @@ Status keep_outputs(Graph& graph, const std::vector<std::string>& names) {
   return {};
 }
 
-/// A stock file keeps no names; a model_spec.json beside it may have them, in call order.
+/// A stock file keeps no names, and a program that returns bare tensors has none for its outputs; a
+/// model_spec.json beside the file may have them, in call order.
 void take_names_from_spec(const std::string& path, Graph& graph) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   const std::string spec_path = cat(folder.empty() ? "." : folder, "/model_spec.json");
@@ -60,12 +61,13 @@ void take_names_from_spec(const std::string& path, Graph& graph) {
     return list.size() == count && std::none_of(list.begin(), list.end(),
                                                 [](const TensorSpec& t) { return t.name.empty(); });
   };
+  const auto bare = [](const std::string& name) { return name == "output" || name == "output_0"; };
   if (all_named(spec->inputs, graph.inputs().size()) && graph.inputs()[0]->name() == "input_0") {
     for (size_t i = 0; i < spec->inputs.size(); ++i) {
       graph.rename(graph.inputs()[i], spec->inputs[i].name);
     }
   }
-  if (all_named(spec->outputs, graph.outputs().size()) && graph.outputs()[0].name == "output_0") {
+  if (all_named(spec->outputs, graph.outputs().size()) && bare(graph.outputs()[0].name)) {
     const std::vector<Output> outputs = graph.outputs();
     for (size_t i = 0; i < outputs.size(); ++i) graph.remove_output(0);
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -90,7 +92,6 @@ Result<Artifact> load_pte(const std::string& path, const LoadOptions& options) {
   artifact.facts = {{"schema version", cat(shared->version)},
                     {"methods", cat(shared->program.plans.size())}};
   artifact.pte = std::move(shared);
-  take_names_from_spec(path, *artifact.graph);
   DH_TRY(keep_outputs(*artifact.graph, options.keep_outputs));
   return artifact;
 }
@@ -108,7 +109,9 @@ constexpr TypeRow kTypes[] = {
 
 }  // namespace
 
-Result<Artifact> load_artifact(const std::string& path, const LoadOptions& options) {
+namespace {
+
+Result<Artifact> load_by_type(const std::string& path, const LoadOptions& options) {
   switch (sniff(path)) {
     case FileType::kPt2:
       return load_pt2(path, options);
@@ -125,6 +128,14 @@ Result<Artifact> load_artifact(const std::string& path, const LoadOptions& optio
     default:
       return unexpected_file(path, "a .pt2 or .pte file");
   }
+}
+
+}  // namespace
+
+Result<Artifact> load_artifact(const std::string& path, const LoadOptions& options) {
+  DH_ASSIGN(Artifact artifact, load_by_type(path, options));
+  take_names_from_spec(path, *artifact.graph);
+  return artifact;
 }
 
 Result<NamedTensors> read_tensors(const std::string& path) {

@@ -14,13 +14,14 @@ namespace {
 struct Outs {
   std::vector<int32_t> values;
   bool several = false;
+  int allocs = 0;  ///< allocation nodes: one for each tensor, one for a whole list
 };
 
 Outs outs_of(const pte::Plan& plan, const pte::KernelCall& call, const std::string& name) {
   if (call.args.empty() || name.starts_with("executorch_prim::")) return {};
   const auto& last = plan.values[static_cast<size_t>(call.args.back())];
   if (const auto* list = std::get_if<pte::TensorList>(&last)) return {list->items, true};
-  return {{call.args.back()}, false};
+  return {{call.args.back()}, false, 1};
 }
 
 /// Value ids that an instruction reads, members of lists included. Out tensors appear too: the
@@ -88,7 +89,7 @@ class Counter {
         }
         ++report_.kernel_calls;
         const Outs outs = outs_of(plan_, *call, name);
-        report_.graph_allocs += static_cast<int>(outs.values.size());
+        report_.graph_allocs += outs.allocs;
       } else if (const auto* delegate = std::get_if<pte::DelegateCall>(&instructions[at])) {
         ++report_.call_sites;
         const auto& d = plan_.delegates[static_cast<size_t>(delegate->delegate_index)];

@@ -28,7 +28,7 @@ def test_model_explorer_shows_program_and_delegates(model, backend, lowered):
     collections = PTEAdapter().convert(str(pte), {})["graphCollections"]
     graphs = [g for c in collections for g in c.graphs]
     assert graphs and all(g.nodes for g in graphs)
-    sites = json.loads(pte.with_suffix(".json").read_text())["delegation"]["call_sites"]
+    sites = json.loads(pte.with_suffix(".json").read_text())["delegation"]["delegate_call_sites"]
     assert len(graphs) >= (2 if sites else 1), "the delegate's graph is not shown"
 
 
