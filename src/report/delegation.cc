@@ -19,9 +19,17 @@ struct Outs {
 
 Outs outs_of(const pte::Plan& plan, const pte::KernelCall& call, const std::string& name) {
   if (call.args.empty() || name.starts_with("executorch_prim::")) return {};
-  const auto& last = plan.values[static_cast<size_t>(call.args.back())];
-  if (const auto* list = std::get_if<pte::TensorList>(&last)) return {list->items, true};
-  return {{call.args.back()}, false, 1};
+  const auto list_at = [&](size_t from_end) {
+    return call.args.size() < from_end
+               ? nullptr
+               : std::get_if<pte::TensorList>(
+                     &plan.values[static_cast<size_t>(call.args[call.args.size() - from_end])]);
+  };
+  const pte::TensorList* list = list_at(1);
+  if (list == nullptr) return {{call.args.back()}, false, 1};
+  // A kernel that fills a list names the list twice, as its argument and as its result.
+  const bool fills_list = list_at(2) != nullptr;
+  return {list->items, true, fills_list ? 1 : static_cast<int>(list->items.size())};
 }
 
 /// Value ids that an instruction reads, members of lists included. Out tensors appear too: the
