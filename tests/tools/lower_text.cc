@@ -1,8 +1,9 @@
 // lower_text FILE.dh FOLDER [--portable]
 //
-// For each graph NAME of the file: FOLDER/NAME.pte, and for each sample of its dynamic sizes
-// FOLDER/NAME.K.inputs.safetensors and FOLDER/NAME.K.expected.safetensors (input_0, …; output_0, …)
-// from the reference kernels. With --portable the graph is legalized first.
+// For each graph NAME of the file FOLDER/NAME gets model.pte, model_spec.json with the names of its
+// inputs and outputs, inputs.safetensors and expected.safetensors (from the reference kernels), and
+// cases/K/ with such a pair for each further sample of its dynamic sizes. With --portable the graph
+// is legalized first.
 //
 // lower_text --random N FOLDER: the same for N random graphs.
 #include <cctype>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "formats/json/json.h"
 #include "formats/safetensors/safetensors.h"
 #include "ops/evaluate.h"
 #include "targets/executorch/emit.h"
@@ -19,6 +21,9 @@
 
 namespace downhaul {
 namespace {
+
+constexpr const char* kInput = "input_";
+constexpr const char* kOutput = "output_";
 
 Status write_tensors(const std::string& path, const char* prefix,
                      const std::vector<Tensor>& tensors) {
@@ -35,15 +40,34 @@ Status write_tensors(const std::string& path, const char* prefix,
   return writer.commit();
 }
 
-Status lower(Graph& graph, const std::string& folder, bool portable) {
-  const std::string base = cat(folder, "/", graph.name);
+std::string spec(const Graph& graph) {
+  JsonWriter json;
+  const auto list = [&](std::string_view key, const char* prefix, size_t count) {
+    json.key(key).begin_array();
+    for (size_t i = 0; i < count; ++i)
+      json.begin_object().field("name", cat(prefix, i)).end_object();
+    json.end_array();
+  };
+  json.begin_object().field("name", graph.name);
+  list("inputs", kInput, graph.inputs().size());
+  list("outputs", kOutput, graph.outputs().size());
+  json.end_object();
+  return json.take();
+}
+
+Status lower(Graph& graph, const std::string& parent, bool portable) {
+  const std::string folder = cat(parent, "/", graph.name);
+  DH_TRY(make_directories(folder));
+  DH_TRY(write_file(folder + "/model_spec.json", as_bytes(spec(graph))));
   int sample = 0;
   for (const Bindings& bindings : testing::sample_bindings(graph)) {
+    const std::string place = sample == 0 ? folder : cat(folder, "/cases/", sample);
+    DH_TRY(make_directories(place));
     const std::vector<Tensor> inputs =
         testing::random_inputs(graph, bindings, static_cast<uint64_t>(sample) + 1);
     DH_ASSIGN(const std::vector<Tensor> outputs, evaluate(graph, inputs));
-    DH_TRY(write_tensors(cat(base, ".", sample, ".inputs.safetensors"), "input_", inputs));
-    DH_TRY(write_tensors(cat(base, ".", sample, ".expected.safetensors"), "output_", outputs));
+    DH_TRY(write_tensors(place + "/inputs.safetensors", kInput, inputs));
+    DH_TRY(write_tensors(place + "/expected.safetensors", kOutput, outputs));
     ++sample;
   }
   graph.name = "forward";
@@ -54,10 +78,8 @@ Status lower(Graph& graph, const std::string& folder, bool portable) {
   } else {
     DH_ASSIGN(program, emit_program(graph, {}));
   }
-  DH_ASSIGN(OutputFile file, OutputFile::create(base + ".pte"));
+  DH_ASSIGN(OutputFile file, OutputFile::create(folder + "/model.pte"));
   DH_TRY(write_program(program, file));
-  std::printf("%s: %d kernel calls, arena %llu bytes\n", base.c_str(), program.num_kernel_calls,
-              static_cast<unsigned long long>(program.plan.arena_bytes));
   return file.commit();
 }
 

@@ -1,4 +1,4 @@
-#include <limits>
+#include <cmath>
 
 #include "base/strings.h"
 #include "dialects/edge/functions.h"
@@ -21,15 +21,29 @@ Values binary(Raising& r, const OpDef& op, Value* self, Value* other) {
 
 }  // namespace
 
-// --- clamp: also hardtanh(self, min, max)
+// --- clamp: hardtanh(self, min, max) has the bounds in its loop, clamp converts them for each
+// element
+
+namespace {
+
+Arg bound(const Node& node, std::string_view name) {
+  return node.has_attr(name) ? scalar(node.f(name), node.result()->dtype()) : none();
+}
+
+}  // namespace
+
+Result<KernelCall> emit_hardtanh(const Node& node) {
+  for (const char* name : {"min", "max"})
+    if (!node.has_attr(name) || !std::isfinite(node.f(name)))
+      return no_kernel(node, cat(name, " is no finite number"));
+  return call_of(node, "aten::hardtanh.out",
+                 {tensor(node.operand(0)), bound(node, "min"), bound(node, "max")});
+}
 
 Result<KernelCall> emit_clamp(const Node& node) {
-  const DType dtype = node.result()->dtype();
-  const auto bound = [&](std::string_view name) {
-    return node.has_attr(name) ? scalar(node.f(name), dtype) : none();
-  };
   if (!node.has_attr("min") && !node.has_attr("max")) return no_kernel(node, "has no bound");
-  return call_of(node, "aten::clamp.out", {tensor(node.operand(0)), bound("min"), bound("max")});
+  return call_of(node, "aten::clamp.out",
+                 {tensor(node.operand(0)), bound(node, "min"), bound(node, "max")});
 }
 
 Values raise_clamp(Raising& r) {

@@ -7,6 +7,7 @@
 namespace downhaul::edge {
 
 // elementwise.cc
+Result<KernelCall> emit_hardtanh(const Node& node);
 Result<KernelCall> emit_clamp(const Node& node);
 Values raise_clamp(Raising& r);
 Result<KernelCall> emit_pow_of_scalar(const Node& node);

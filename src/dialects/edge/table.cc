@@ -44,8 +44,8 @@ constexpr Row kTable[] = {
 
     // Activations
     {"clamp(self, min=0.0, max=None)", "aten::relu.out(self)", kReal},
+    {"clamp", "aten::hardtanh.out", kReal, {}, emit_hardtanh, raise_clamp},
     {"clamp", "aten::clamp.out", kReal, {}, emit_clamp, raise_clamp},
-    {"clamp", "aten::hardtanh.out", kReal, {}, nullptr, raise_clamp},
     {"elu", "aten::elu.out", kFloats, {}, nullptr, raise_elu},
     {"elu(self, alpha)", "aten::elu.out(self, alpha, 1, 1)", kFloats},
     {"gelu(self, approximate)", "aten::gelu.out(self, approximate)", kFloats},

@@ -21,9 +21,11 @@ std::vector<const Rewrite*> rewrites() {
 std::span<const Pass> portable_passes() {
   static const std::vector<Pass>* const kPasses = [] {
     std::vector<const Rewrite*> legalize = portable::rewrites();
-    // A batched_select becomes an index here, so the way back is left out.
+    // Left out: the way back from index to batched_select, and constants at the upper bound of a
+    // dynamic size (the f32 bias of a causal mask would be larger than the bool mask it is from).
     for (const Rewrite* rewrite : cleanup_rewrites())
-      if (rewrite != &rewrites::kIndexToBatchedSelect) legalize.push_back(rewrite);
+      if (rewrite != &rewrites::kIndexToBatchedSelect && rewrite != &rewrites::kFoldBoundedConstant)
+        legalize.push_back(rewrite);
     return new std::vector<Pass>{
         // Every operator becomes one that has a kernel; identities and chains that this leaves
         // behind go at once.

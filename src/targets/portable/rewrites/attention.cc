@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -31,18 +32,25 @@ Value* positions(Builder& b, const Dim& length, Shape shape) {
   return b.op(ops::kReshape, {range}, {{"shape", std::move(shape)}});
 }
 
-/// True for a constant mask of which every row has an attending column.
+/// True when every row of the mask surely attends to something: a constant that shows it, or slices
+/// from its start (a causal mask cut to a dynamic length), of which column 0 is always left.
 bool every_row_attends(const Value* mask) {
   constexpr int64_t kMaxElements = 1 << 24;
+  bool cut = false;
+  while (mask->producer() != nullptr && mask->producer()->is(ops::kSlice)) {
+    const Node& slice = *mask->producer();
+    if (!(slice.dim("start") == Dim(0)) || slice.i("step") != 1) return false;
+    mask = slice.operand(0);
+    cut = true;
+  }
   if (!mask->is_constant()) return false;
   const Tensor& t = mask->constant();
   if (t.num_elements() == 0 || t.num_elements() > kMaxElements || t.rank() == 0) return false;
   const int64_t columns = t.size(t.rank() - 1);
   const uint8_t* data = t.bytes().data();
   for (int64_t row = 0; row < t.num_elements() / columns; ++row, data += columns) {
-    bool attends = false;
-    for (int64_t c = 0; c < columns; ++c) attends |= data[c] != 0;
-    if (!attends) return false;
+    const uint8_t* end = data + (cut ? 1 : columns);
+    if (std::find(data, end, 1) == end) return false;
   }
   return true;
 }
@@ -60,17 +68,14 @@ std::vector<Value*> attention_to_products(Node& node, Builder& b) {
   if (scale != 1) query = b.op(ops::kMul, {query, b.scalar(dtype, scale)});
   Value* scores = b.op(ops::kMatmul, {query, key}, {{"transpose_other", true}});
 
-  // Both conditions as one bool mask, where they are bools.
   Value* attends = mask != nullptr && mask->dtype() == DType::kBool ? mask : nullptr;
   bool all_rows = attends == nullptr || every_row_attends(attends);
-  if (node.b("is_causal")) {
+  if (node.b("is_causal")) {  // never together with a mask
     const Dim& rows = node.operand("query")->dim(query->rank() - 2);
     const Dim& columns = key->dim(key->rank() - 2);
-    // Position 0 attends to itself, so every row does.
-    Value* causal =
-        b.op(ops::kLe, {positions(b, columns, {1, columns}), positions(b, rows, {rows, 1})});
-    if (attends != nullptr) all_rows = false;
-    attends = attends == nullptr ? causal : b.op(ops::kLogicalAnd, {attends, causal});
+    // Every row attends to position 0.
+    attends = b.op(ops::kLe, {positions(b, columns, {1, columns}), positions(b, rows, {rows, 1})});
+    all_rows = true;
   }
   if (attends != nullptr) {
     Value* bias =
