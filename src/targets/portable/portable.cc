@@ -21,10 +21,13 @@ std::vector<const Rewrite*> rewrites() {
 std::span<const Pass> portable_passes() {
   static const std::vector<Pass>* const kPasses = [] {
     std::vector<const Rewrite*> legalize = portable::rewrites();
-    // Left out: the way back from index to batched_select, and constants at the upper bound of a
-    // dynamic size (the f32 bias of a causal mask would be larger than the bool mask it is from).
+    // Left out: the way back from index to batched_select, the way back from the expanded operands
+    // of bmm to broadcast ones, and constants at the upper bound of a dynamic size (the f32 bias of
+    // a causal mask would be larger than the bool mask it is from).
     for (const Rewrite* rewrite : cleanup_rewrites())
-      if (rewrite != &rewrites::kIndexToBatchedSelect && rewrite != &rewrites::kFoldBoundedConstant)
+      if (rewrite != &rewrites::kIndexToBatchedSelect &&
+          rewrite != &rewrites::kMergeExpandIntoBroadcast &&
+          rewrite != &rewrites::kFoldBoundedConstant)
         legalize.push_back(rewrite);
     return new std::vector<Pass>{
         // Every operator becomes one that has a kernel; identities and chains that this leaves
