@@ -143,6 +143,10 @@ class Counter {
       const std::string name = plan_.operators[static_cast<size_t>(call->op_index)].full_name();
       const Outs outs = outs_of(plan_, *call, name);
       if (!outs.several) continue;
+      if (outs.allocs == 1) {  // the members of a list, which views may use without a trace
+        report_.graph_getitems += static_cast<int>(outs.values.size());
+        continue;
+      }
       std::multiset<int32_t> own;
       for (const int32_t arg : call->args) collect(plan_, arg, own);
       for (size_t i = 0; i < outs.values.size(); ++i) {

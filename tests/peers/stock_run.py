@@ -97,7 +97,7 @@ def compare(file, inputs_path, expected_path, spec, layout=None):
     if len(results) != len(wanted):
         raise ValueError(f"{len(results)} outputs, expected {len(wanted)}")
     diffs = {n: difference(got, expected[n]) for n, got in zip(wanted, results)}
-    agree = all(got.dim() == 0 or got.numel() == 0 or bool((got.argmax(-1) == expected[n].argmax(-1)).all())
+    agree = all(got.dim() == 0 or got.numel() == 0 or bool((got.double().argmax(-1) == expected[n].double().argmax(-1)).all())
                 for n, got in zip(wanted, results))
     result = {"max_abs_diff": max(diffs.values()), "outputs": diffs, "argmax_equal": agree}
     return result | {"layout": layout} if layout else result

@@ -32,13 +32,6 @@ def test_model_explorer_shows_program_and_delegates(model, backend, lowered):
     assert len(graphs) >= (2 if sites else 1), "the delegate's graph is not shown"
 
 
-def test_stock_runtime_takes_or_refuses_channels_last_strides(lowered, models, stock_runtime):
-    """Handed over in another memory order, an input is read by its logical index or refused."""
-    for backend in BACKENDS:
-        for r in stock_runtime.run(lowered("contiguous_input", backend), models["contiguous_input"], "channels_last"):
-            assert "error" in r or r["max_abs_diff"] == 0, r
-
-
 @pytest.mark.parametrize("model, backend", EVERY)
 def test_metadata_is_consistent(model, backend, lowered, models):
     pte = lowered(model, backend)
