@@ -64,7 +64,7 @@ def measure(binary, model, backend, runs, scratch):
     stock = model / f"stock_{backend}.json"
     if stock.exists():
         report = json.loads(stock.read_text())
-        total = report.get("seconds", {}).get("total")
+        total = report.get("process_seconds")
         if total:
             row["stock_seconds"] = total
             row["stock_over_ours"] = total * 1e3 / row["lower_ms"]
