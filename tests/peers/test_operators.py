@@ -217,7 +217,8 @@ def shuffles(a):
 def indexing(a, i):
     return (a[i[0, 0] % 2], a[:, i[0, 0] % 3], a[:, i[0, 0] % 3, i[0, 0] % 4], a[i[0, 0] % 2, :, i[0, 0] % 4],
             a[torch.arange(2), :, torch.tensor([0, 1])], a[:, [0, 2]], a[..., i[0, :, :1] % 4],
-            a[:, torch.tensor([True, False, True])], a.gather(1, i % 3), a.index_select(1, i[0, 0] % 3))
+            a[:, torch.tensor([True, False, True])], a.gather(1, i % 3), a.index_select(1, i[0, 0] % 3),
+            torch.take_along_dim(a, i % 4, 2), F.one_hot(i, 5))
 
 
 @case(X, I, Y)
@@ -240,9 +241,9 @@ def embedding(i, w):
 def reductions(a):
     return (a.sum(), a.sum(1), a.sum((0, 2), keepdim=True), a.mean(), a.mean(-1), a.mean((1, 2)), a.amax(1),
             a.amin((0, 1)), a.amax(), a.max(), a.min(), a.prod(), a.prod(1), a.var(), a.var(1),
-            a.var((1, 2), unbiased=False), a.std(1), a.std(), a.var(dim=1, correction=0),
+            a.var((1, 2), unbiased=False), a.std(1), a.std(), a.var(dim=1, correction=0), *torch.var_mean(a, 1),
             a.norm(dim=1), torch.linalg.vector_norm(a), a.norm(p=1, dim=2), F.normalize(a, dim=-1),
-            a.cumsum(0), a.cumsum(-1, dtype=torch.float64), a.diff(), a.diff(dim=1),
+            torch.logsumexp(a, 1), a.cumsum(0), a.cumsum(-1, dtype=torch.float64), a.diff(), a.diff(dim=1),
             a.diff(n=2), (a > 0).diff(), a.diff(prepend=a[..., :1]))
 
 
@@ -257,7 +258,8 @@ def reductions_of_integers(a):
 @case(X)
 def places_of_extremes(a):
     return (a.argmax(), a.argmax(1), a.argmin(-1, keepdim=True), a.argmax(keepdim=True), *a.max(1),
-            *a.min(2, keepdim=True), *a.topk(2), *a.topk(2, 1, largest=False))
+            *a.min(2, keepdim=True), *a.topk(2), *a.topk(2, 1, largest=False),
+            *a.sort(), *a.sort(1, descending=True), *a.aminmax())
 
 
 # --- linear algebra
@@ -266,7 +268,7 @@ def places_of_extremes(a):
 @case(floats(2, 3, 4), floats(2, 4, 5), floats(4))
 def products(a, b, c):
     return (a @ b, torch.bmm(a, b), a @ b[0], a[0] @ b, a @ c, c @ b, c @ c, c @ b[0], a[0] @ c,
-            torch.mm(a[0], b[0]), torch.baddbmm(a @ b, a, b, beta=0.5, alpha=2),
+            torch.mm(a[0], b[0]), torch.mv(a[0], c), torch.dot(c, c), torch.baddbmm(a @ b, a, b, beta=0.5, alpha=2),
             torch.addmm(a[0] @ b[0], a[0], b[0], beta=0.5, alpha=2), torch.addmm(c[:1], a[0], b[0]))
 
 
@@ -387,8 +389,7 @@ class Normalisations(nn.Module):
         self.batch.running_mean.normal_()
         self.batch.running_var.uniform_(0.5, 2)
         self.layers = nn.ModuleList([self.batch, nn.LayerNorm((6, 5)), nn.LayerNorm(5, elementwise_affine=False),
-        nn.GroupNorm(2, 4),
-                                     nn.RMSNorm(5)])
+                                     nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True), nn.RMSNorm(5)])
 
     def forward(self, a):
         return [layer(a) for layer in self.layers] + [self.plain(a[:, :, 0])]
@@ -512,7 +513,7 @@ class NoGradInside(nn.Module):
 
 # --- dynamic sizes
 
-S, B = Dim("s", min=3, max=16), Dim("b", min=1, max=8)
+S, B = Dim("s", min=4, max=16), Dim("b", min=1, max=8)
 
 
 @case(floats(1, 6, 4), dynamic=({1: S},))

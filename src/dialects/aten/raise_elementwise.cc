@@ -124,6 +124,13 @@ Out raise_float_test(Call& c) {
   return c.expand(c.scalar(DType::kBool, 0), dims_of(x));
 }
 
+Out raise_isfinite(Call& c) {
+  Value* x = c.tensor("self");
+  if (!is_float(dtype_of(x))) return c.expand(c.scalar(DType::kBool, 1), dims_of(x));
+  return c.op(ops::kLogicalNot,
+              {c.binary(ops::kLogicalOr, c.op(ops::kIsInf, {x}), c.op(ops::kIsNan, {x}))});
+}
+
 Out raise_square(Call& c) {
   Value* x = c.tensor("self");
   return c.mul(x, x);

@@ -109,6 +109,40 @@ Out raise_gather(Call& c) {
   return c.op(ops::kGather, {self, index}, {{"dim", c.axis("dim", rank_of(self))}});
 }
 
+Out raise_take_along_dim(Call& c) {
+  Value* self = c.tensor("self");
+  Value* index = c.tensor("indices");
+  if (!c.has("dim")) {
+    return c.op(ops::kGather,
+                {c.reshape(self, {num_elements(dims_of(self))}),
+                 c.reshape(index, {num_elements(dims_of(index))})},
+                {{"dim", int64_t{0}}});
+  }
+  const int64_t dim = c.axis("dim", rank_of(self));
+  if (!c.ok() || self->rank() == 0 || index->rank() != self->rank()) {
+    c.invalid(cat("indices of rank ", rank_of(index), ", expected ", rank_of(self)));
+    return {};
+  }
+  // All dimensions but `dim` broadcast.
+  const Dims free = replaced(self->shape(), dim, 1, {Dim(1)});
+  const Dims wide = broadcast(c, free, replaced(index->shape(), dim, 1, {Dim(1)}));
+  Value* from = c.expand(self, replaced(wide, dim, 1, {self->dim(dim)}));
+  return c.op(ops::kGather, {from, c.expand(index, replaced(wide, dim, 1, {index->dim(dim)}))},
+              {{"dim", dim}});
+}
+
+Out raise_one_hot(Call& c) {
+  Value* self = c.tensor("self");
+  const int64_t classes = c.i("num_classes");
+  if (classes <= 0) {
+    c.fail("a number of classes that depends on the values of tensors");
+    return {};
+  }
+  Value* places = c.op(ops::kArange, {}, {{"start", Dim(0)}, {"end", Dim(classes)}});
+  Value* column = unsqueezed(c, c.cast(self, DType::kI64), rank_of(self));
+  return c.cast(c.binary(ops::kEq, column, places), DType::kI64);
+}
+
 Out raise_index_select(Call& c) {
   Value* self = c.tensor("self");
   Value* index = c.tensor("index");

@@ -137,7 +137,8 @@ Out raise_baddbmm(Call& c) {
 
 Out raise_matmul(Call& c) {
   Value* a = c.tensor("self");
-  Value* b = c.tensor("other");
+  // "other" for matmul, "vec" for mv, "tensor" for dot
+  Value* b = c.tensor(c.row().parameters[1].name);
   const int64_t rank_a = rank_of(a);
   const int64_t rank_b = rank_of(b);
   if (rank_a == 0 || rank_b == 0) {

@@ -35,9 +35,10 @@ Out raise_batch_norm(Call& c) {
 
 Out raise_native_batch_norm(Call& c) { return stored_batch_norm(c); }
 
+namespace {
+
 // Statistics of each image and channel: a group norm with one channel a group.
-Out raise_instance_norm(Call& c) {
-  if (!c.b("use_input_stats")) return stored_batch_norm(c);
+Out norm_of_each_channel(Call& c) {
   Value* input = c.tensor("input");
   if (!c.ok()) return {};
   if (input->rank() < 3 || !input->dim(1).is_static()) {
@@ -46,6 +47,23 @@ Out raise_instance_norm(Call& c) {
   }
   return c.op(ops::kGroupNorm, {input, c.maybe_tensor("weight"), c.maybe_tensor("bias")},
               {{"num_groups", input->dim(1).value()}, {"eps", c.f("eps")}});
+}
+
+}  // namespace
+
+Out raise_instance_norm(Call& c) {
+  return c.b("use_input_stats") ? norm_of_each_channel(c) : stored_batch_norm(c);
+}
+
+// What decomposing an instance norm leaves: images moved into the channels of one.
+Out raise_batch_statistics_norm(Call& c) {
+  Value* input = c.tensor("input");
+  if (!c.ok()) return {};
+  if (input->rank() == 0 || !(input->dim(0) == Dim(1))) {
+    c.fail("statistics of a whole batch; export the model after model.eval()");
+    return {};
+  }
+  return norm_of_each_channel(c);
 }
 
 // x / sqrt(mean(x²) + eps) · weight over the last dimensions.

@@ -166,6 +166,48 @@ Out raise_var_mean(Call& c) {
                              reduce(c, ops::kMean, v, c.axes("dim", rank_of(v)), c.b("keepdim"))};
 }
 
+Out raise_var_mean_unbiased(Call& c) {
+  Value* v = c.tensor("self");
+  return std::vector<Value*>{unbiased(c),
+                             reduce(c, ops::kMean, v, c.axes("dim", rank_of(v)), c.b("keepdim"))};
+}
+
+Out raise_aminmax(Call& c) {
+  Value* v = c.tensor("self");
+  const Ints dims = c.axes("dim", rank_of(v));
+  const bool keepdim = c.b("keepdim");
+  return std::vector<Value*>{reduce(c, ops::kAmin, v, dims, keepdim),
+                             reduce(c, ops::kAmax, v, dims, keepdim)};
+}
+
+// m + log(sum(exp(x - m))) with the largest element m, or 0 where that is infinite.
+Out raise_logsumexp(Call& c) {
+  Value* v = c.tensor("self");
+  if (!is_float(dtype_of(v))) v = c.cast(v, DType::kF32);
+  const Ints dims = c.axes("dim", rank_of(v));
+  const bool keepdim = c.b("keepdim");
+  Value* most = reduce(c, ops::kAmax, v, dims, true);
+  most = c.op(ops::kWhere, {c.op(ops::kIsInf, {most}), c.scalar(dtype_of(v), 0), most});
+  Value* sum = reduce(c, ops::kSum, c.op(ops::kExp, {c.sub(v, most)}), dims, keepdim);
+  if (sum == nullptr) return {};
+  return c.add(c.op(ops::kLog, {sum}), c.reshape(most, sum->shape()));
+}
+
+// All elements in order are the "top" ones.
+Out raise_sort(Call& c) {
+  Value* v = c.tensor("self");
+  const int64_t dim = c.axis("dim", rank_of(v));
+  if (!c.ok()) return {};
+  if (v->rank() == 0) return std::vector<Value*>{v, c.scalar(DType::kI64, 0)};
+  if (!v->dim(dim).is_static()) {
+    c.fail(cat("along the dynamic size ", v->dim(dim).str()));
+    return {};
+  }
+  return c.op_multi(
+      ops::kTopk, {v},
+      {{"k", v->dim(dim).value()}, {"dim", dim}, {"largest", c.b("descending")}, {"sorted", true}});
+}
+
 Out raise_vector_norm(Call& c) {
   Value* v = averaged(c);
   return vector_norm(c, v, c.f("ord"), c.axes("dim", rank_of(v)), c.b("keepdim"));

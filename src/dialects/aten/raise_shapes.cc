@@ -52,6 +52,33 @@ Out swapped(Call& c, const char* first, const char* second) {
   return c.permute_view(self, std::move(dims));
 }
 
+// The named dimensions go to their places, the others fill the rest in order.
+Out moved(Call& c, const Ints& source, const Ints& destination) {
+  View* self = c.view("self");
+  const int64_t rank = rank_of_view(self);
+  if (source.size() != destination.size()) c.invalid("as many sources as destinations");
+  if (rank == 0 || !c.ok()) return self;
+  Ints dims(static_cast<size_t>(rank), -1);
+  std::vector<bool> placed(static_cast<size_t>(rank), false);
+  for (size_t i = 0; i < source.size(); ++i) {
+    const int64_t from = c.wrap_axis(source[i], rank);
+    int64_t& to = dims[static_cast<size_t>(c.wrap_axis(destination[i], rank))];
+    if (to >= 0 || placed[static_cast<size_t>(from)]) {
+      c.invalid("a dimension named twice");
+      return {};
+    }
+    to = from;
+    placed[static_cast<size_t>(from)] = true;
+  }
+  int64_t next = 0;
+  for (int64_t& d : dims) {
+    if (d >= 0) continue;
+    while (placed[static_cast<size_t>(next)]) ++next;
+    d = next++;
+  }
+  return c.permute_view(self, std::move(dims));
+}
+
 // One slice after the other along `dim`, of these sizes.
 Out sliced(Call& c, View* self, int64_t dim, const Dims& sizes) {
   std::vector<View*> views;
@@ -256,18 +283,8 @@ Out raise_matrix_transpose(Call& c) {
   return c.permute_view(self, std::move(dims));
 }
 
-Out raise_movedim(Call& c) {
-  View* self = c.view("self");
-  const int64_t rank = rank_of_view(self);
-  const int64_t from = c.axis("source", rank);
-  const int64_t to = c.axis("destination", rank);
-  if (rank == 0) return self;
-  Ints dims(static_cast<size_t>(rank));
-  std::iota(dims.begin(), dims.end(), 0);
-  dims.erase(dims.begin() + from);
-  dims.insert(dims.begin() + to, from);
-  return c.permute_view(self, std::move(dims));
-}
+Out raise_movedim(Call& c) { return moved(c, {c.i("source")}, {c.i("destination")}); }
+Out raise_movedims(Call& c) { return moved(c, c.ints("source"), c.ints("destination")); }
 
 Out raise_expand(Call& c) {
   View* self = c.view("self");
