@@ -34,18 +34,14 @@ TypesResult infer_clamp(const Node& node) {
   return infer_same(node);
 }
 
-/// `v` as T; outside T's range the nearest bound of it.
+/// `v` as T (i64 or a float); outside T's range the nearest bound of it.
 template <typename T>
 T saturate(double v) {
   if constexpr (std::is_floating_point_v<T>) {
     return static_cast<T>(v);
   } else {
-    // The upper bound of i64 is not a double: compare with the next power of two.
-    const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
-    if (v >= above) return std::numeric_limits<T>::max();
-    if (v <= static_cast<double>(std::numeric_limits<T>::lowest())) {
-      return std::numeric_limits<T>::lowest();
-    }
+    if (v >= 0x1p63) return std::numeric_limits<T>::max();
+    if (v <= -0x1p63) return std::numeric_limits<T>::lowest();
     return static_cast<T>(v);
   }
 }

@@ -29,11 +29,7 @@ Status require_no_zero_divisor(RefCall& call) {
 /// True for the one quotient that does not fit: lowest / -1 (it wraps to the lowest; remainder 0).
 template <typename T>
 bool overflows(T a, T b) {
-  if constexpr (std::is_signed_v<T>) {
-    return b == T(-1) && a == std::numeric_limits<T>::min();
-  } else {
-    return false;
-  }
+  return b == T(-1) && a == std::numeric_limits<T>::min();
 }
 
 /// Largest integer not above a / b. Floats: from the exact remainder, so that 1.0 // 0.1 = 9, as
@@ -80,9 +76,7 @@ T power(T base, T exponent) {
   } else {
     if (exponent < T(0)) {
       if (base == T(1)) return 1;
-      if constexpr (std::is_signed_v<T>) {
-        if (base == T(-1)) return exponent % 2 == 0 ? T(1) : T(-1);
-      }
+      if (base == T(-1)) return exponent % 2 == 0 ? T(1) : T(-1);
       return 0;
     }
     uint64_t result = 1;

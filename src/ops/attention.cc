@@ -118,7 +118,6 @@ Status attention(RefCall& call) {
   const Tensor& value = call.in("value");
   const Tensor* mask = call.maybe("mask");
   const bool is_causal = call.node.b("is_causal");
-  if (call.out().num_elements() == 0) return {};
   const int64_t s = query.size(query.rank() - 2);
   const int64_t d = query.size(query.rank() - 1);
   const int64_t t = key.size(key.rank() - 2);
@@ -141,23 +140,30 @@ Status attention(RefCall& call) {
   const LoopNest loops =
       make_loops(batch, {matrix_strides(query, batch), matrix_strides(key, batch),
                          matrix_strides(value, batch), mask_strides});
-  std::vector<T> scores(static_cast<size_t>(s * t));
+  // Some queries at a time, so that long sequences do not need all scores at once.
+  constexpr int64_t kMaxScores = int64_t{1} << 20;
+  const int64_t block = std::clamp<int64_t>(kMaxScores / std::max<int64_t>(t, 1), 1, s);
+  std::vector<T> scores(static_cast<size_t>(block * t));
   T* out = call.out().mutable_data<T>();
   for_each_row(loops, [&](int64_t result, const int64_t* from) {
     for (int64_t b = 0; b < loops.inner_size(); ++b) {
       const T* q = query.data<T>() + (from[0] + b * loops.inner_stride(0)) * s * d;
       const T* k = key.data<T>() + (from[1] + b * loops.inner_stride(1)) * t * d;
       const T* v = value.data<T>() + (from[2] + b * loops.inner_stride(2)) * t * dv;
-      gemm(s, t, d, StridedMatrix<T>{q, d, 1}, StridedMatrix<T>{k, 1, d}, scores.data(), t);
       const int64_t mask_base = from[3] + b * loops.inner_stride(3);
-      for (int64_t i = 0; i < s; ++i) {
-        T* row = scores.data() + i * t;
-        const int64_t n = is_causal ? std::min(i + 1, t) : t;
-        std::fill(row + n, row + t, T(0));
-        weights_of_row(row, n, scale, view, mask_base + i * view.row);
+      for (int64_t i0 = 0; i0 < s; i0 += block) {
+        const int64_t rows = std::min(block, s - i0);
+        gemm(rows, t, d, StridedMatrix<T>{q + i0 * d, d, 1}, StridedMatrix<T>{k, 1, d},
+             scores.data(), t);
+        for (int64_t i = i0; i < i0 + rows; ++i) {
+          T* row = scores.data() + (i - i0) * t;
+          const int64_t n = is_causal ? std::min(i + 1, t) : t;
+          std::fill(row + n, row + t, T(0));
+          weights_of_row(row, n, scale, view, mask_base + i * view.row);
+        }
+        gemm(rows, dv, t, StridedMatrix<T>{scores.data(), t, 1}, StridedMatrix<T>{v, dv, 1},
+             out + ((result + b) * s + i0) * dv, dv);
       }
-      gemm(s, dv, t, StridedMatrix<T>{scores.data(), t, 1}, StridedMatrix<T>{v, dv, 1},
-           out + (result + b) * s * dv, dv);
     }
   });
   return {};

@@ -5,9 +5,11 @@
 
 #include "ir/graph.h"
 
-/// Building blocks for OpDef::axes. A dimension maps only when the operator treats every element of
-/// it alike: where the position matters (the mask of tril, causal attention) it counts as whole,
-/// so that whoever selects before or after gets the same.
+/// Building blocks for OpDef::axes. A result dimension is mapped to only when the operator can run
+/// on a part of it: taking the same part of every operand dimension that maps to it (and of
+/// attributes that are sizes) gives that part of the result. So where the position of an element
+/// matters (the mask of tril, causal attention), or where another operand needs the dimension whole
+/// (the weight beside a normalised dimension), it counts as whole.
 namespace downhaul {
 
 /// Every dimension of every operand whole.

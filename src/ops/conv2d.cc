@@ -71,10 +71,15 @@ AxisMap conv2d_axes(const Node& node) {
     for (const int64_t d : {0, 1}) map_axis_always(map, 0, (nhwc ? 1 : 2) + d, (nhwc ? 1 : 2) + d);
   }
   // With groups the position of an output channel decides which inputs it sees.
-  if (node.i("groups") == 1) map_axis_always(map, 1, 0, channel);
-  if (node.operand(2) != nullptr) map_axis_always(map, 2, 0, channel);
+  if (node.i("groups") == 1) {
+    map_axis_always(map, 1, 0, channel);
+    if (node.operand(2) != nullptr) map_axis_always(map, 2, 0, channel);
+  }
   return map;
 }
+
+/// Elements of the unfolded input that are held at a time, when a row of results allows it.
+constexpr int64_t kMaxUnfolded = int64_t{1} << 20;
 
 /// One convolution in NCHW, all sizes as numbers.
 struct Conv {
@@ -161,7 +166,6 @@ void convolve_group(const Conv& conv, bool pointwise, const T* in, const T* weig
     return;
   }
   // A few rows at a time: the unfolded matrix would be kernel_h · kernel_w times the image.
-  constexpr int64_t kMaxUnfolded = int64_t{1} << 20;
   const int64_t band = std::clamp<int64_t>(kMaxUnfolded / std::max<int64_t>(1, k * conv.width_out),
                                            1, conv.height_out);
   columns.resize(static_cast<size_t>(k * band * conv.width_out));
@@ -184,7 +188,6 @@ Status conv2d(RefCall& call) {
   const int64_t groups = node.i("groups");
   const Sizes& o = call.out().sizes();
   const Sizes sizes = nhwc ? Sizes{o[0], o[3], o[1], o[2]} : o;
-  if (call.out().num_elements() == 0) return {};
   Tensor result(input.dtype(), sizes);
   const Conv conv{
       .channels_in = weight.size(1),
@@ -215,9 +218,14 @@ Status conv2d(RefCall& call) {
       for (int64_t c = 0; bias != nullptr && c < conv.channels_out; ++c) {
         std::fill_n(to + c * plane_out, plane_out, bias->data<T>()[g * conv.channels_out + c]);
       }
-      if (conv.channels_in == 1) {
-        for (int64_t c = 0; c < conv.channels_out; ++c) {
-          convolve_plane(conv, in, filter + c * taps, to + c * plane_out);
+      // A row of a depthwise convolution is too small for a product; one of a kernel as large as
+      // the image unfolds to too much.
+      const bool is_direct =
+          conv.channels_in == 1 || conv.channels_in * taps > kMaxUnfolded * 16 / conv.width_out;
+      if (is_direct) {
+        for (int64_t c = 0; c < conv.channels_out * conv.channels_in; ++c) {
+          convolve_plane(conv, in + c % conv.channels_in * plane_in, filter + c * taps,
+                         to + c / conv.channels_in * plane_out);
         }
       } else {
         convolve_group(conv, is_pointwise(node), in, filter, to, columns);

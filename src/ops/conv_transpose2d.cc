@@ -73,9 +73,49 @@ AxisMap conv_transpose2d_axes(const Node& node) {
   AxisMap map = whole_axes(node);
   map_axis_always(map, 0, 0, 0);
   // With groups the position of an output channel decides which inputs it sees.
-  if (node.i("groups") == 1) map_axis_always(map, 1, 1, channel);
-  if (node.operand(2) != nullptr) map_axis_always(map, 2, 0, channel);
+  if (node.i("groups") == 1) {
+    map_axis_always(map, 1, 1, channel);
+    if (node.operand(2) != nullptr) map_axis_always(map, 2, 0, channel);
+  }
   return map;
+}
+
+/// One group of one image in NCHW.
+struct TransposedConv {
+  int64_t channels_in, height_in, width_in;
+  int64_t channels_out, height_out, width_out;
+  int64_t kernel_h, kernel_w, stride_h, stride_w, top, left, dilation_h, dilation_w;
+};
+
+/// What every input pixel gives to the pixel under one tap of its window: Wᵀ · input for that tap,
+/// scattered into the result. Some pixels at a time, which bounds the products held.
+template <typename T>
+void scatter_tap(const TransposedConv& conv, int64_t kh, int64_t kw, const T* in, const T* weight,
+                 T* out) {
+  const int64_t taps = conv.kernel_h * conv.kernel_w;
+  const int64_t pixels = conv.height_in * conv.width_in;
+  constexpr int64_t kMaxProducts = int64_t{1} << 20;
+  const int64_t block = std::clamp<int64_t>(kMaxProducts / conv.channels_out, 1, pixels);
+  std::vector<T> products(static_cast<size_t>(conv.channels_out * block));
+  const StridedMatrix<T> filter{weight + kh * conv.kernel_w + kw, taps, conv.channels_out * taps};
+  for (int64_t p0 = 0; p0 < pixels; p0 += block) {
+    const int64_t n = std::min(block, pixels - p0);
+    gemm(conv.channels_out, n, conv.channels_in, filter, StridedMatrix<T>{in + p0, pixels, 1},
+         products.data(), n);
+    for (int64_t c = 0; c < conv.channels_out; ++c) {
+      const T* from = products.data() + c * n;
+      T* plane = out + c * conv.height_out * conv.width_out;
+      for (int64_t p = 0; p < n; ++p) {
+        const int64_t y =
+            (p0 + p) / conv.width_in * conv.stride_h + kh * conv.dilation_h - conv.top;
+        const int64_t x =
+            (p0 + p) % conv.width_in * conv.stride_w + kw * conv.dilation_w - conv.left;
+        if (y >= 0 && y < conv.height_out && x >= 0 && x < conv.width_out) {
+          plane[y * conv.width_out + x] += from[p];
+        }
+      }
+    }
+  }
 }
 
 template <typename T>
@@ -85,48 +125,40 @@ Status conv_transpose2d(RefCall& call) {
   const Tensor input = to_nchw(call.in("input"), nhwc);
   const Tensor& weight = call.in("weight");
   const Tensor* bias = call.maybe("bias");
-  const Ints& stride = node.ints("stride");
-  const Ints& padding = node.ints("padding");
-  const Ints& dilation = node.ints("dilation");
   const int64_t groups = node.i("groups");
   const Sizes& o = call.out().sizes();
   Tensor result(input.dtype(), nhwc ? Sizes{o[0], o[3], o[1], o[2]} : o);
-  if (result.num_elements() == 0) return {};
-  const int64_t height = result.size(2);
-  const int64_t width = result.size(3);
-  const int64_t in_channels = weight.size(0) / groups;
-  const int64_t out_channels = weight.size(1);
-  const int64_t kernel_h = weight.size(2);
-  const int64_t kernel_w = weight.size(3);
-  const int64_t pixels = input.size(2) * input.size(3);
-  const int64_t taps = out_channels * kernel_h * kernel_w;
-  // What every input pixel gives to every tap of its window: Wᵀ · input, then scattered.
-  std::vector<T> columns(static_cast<size_t>(taps * pixels));
+  const TransposedConv conv{
+      .channels_in = weight.size(0) / groups,
+      .height_in = input.size(2),
+      .width_in = input.size(3),
+      .channels_out = weight.size(1),
+      .height_out = result.size(2),
+      .width_out = result.size(3),
+      .kernel_h = weight.size(2),
+      .kernel_w = weight.size(3),
+      .stride_h = node.ints("stride")[0],
+      .stride_w = node.ints("stride")[1],
+      .top = node.ints("padding")[0],
+      .left = node.ints("padding")[1],
+      .dilation_h = node.ints("dilation")[0],
+      .dilation_w = node.ints("dilation")[1],
+  };
+  const int64_t plane_in = conv.height_in * conv.width_in;
+  const int64_t plane_out = conv.height_out * conv.width_out;
+  const int64_t taps = conv.kernel_h * conv.kernel_w;
   T* out = result.mutable_data<T>();
   for (int64_t n = 0; n < input.size(0); ++n) {
     for (int64_t g = 0; g < groups; ++g) {
-      const T* in = input.data<T>() + (n * groups + g) * in_channels * pixels;
-      const T* filter = weight.data<T>() + g * in_channels * taps;
-      gemm(taps, pixels, in_channels, StridedMatrix<T>{filter, 1, taps},
-           StridedMatrix<T>{in, pixels, 1}, columns.data(), pixels);
-      const T* column = columns.data();
-      for (int64_t c = 0; c < out_channels; ++c, out += height * width) {
-        if (bias != nullptr) {
-          std::fill_n(out, height * width, bias->data<T>()[g * out_channels + c]);
-        }
-        for (int64_t kh = 0; kh < kernel_h; ++kh) {
-          for (int64_t kw = 0; kw < kernel_w; ++kw, column += pixels) {
-            for (int64_t y = 0; y < input.size(2); ++y) {
-              const int64_t row = y * stride[0] + kh * dilation[0] - padding[0];
-              if (row < 0 || row >= height) continue;
-              for (int64_t x = 0; x < input.size(3); ++x) {
-                const int64_t at = x * stride[1] + kw * dilation[1] - padding[1];
-                if (at >= 0 && at < width) out[row * width + at] += column[y * input.size(3) + x];
-              }
-            }
-          }
-        }
+      const T* in = input.data<T>() + (n * groups + g) * conv.channels_in * plane_in;
+      const T* filter = weight.data<T>() + g * conv.channels_in * conv.channels_out * taps;
+      for (int64_t c = 0; bias != nullptr && c < conv.channels_out; ++c) {
+        std::fill_n(out + c * plane_out, plane_out, bias->data<T>()[g * conv.channels_out + c]);
       }
+      for (int64_t tap = 0; plane_in > 0 && tap < taps; ++tap) {
+        scatter_tap(conv, tap / conv.kernel_w, tap % conv.kernel_w, in, filter, out);
+      }
+      out += conv.channels_out * plane_out;
     }
   }
   call.out() = from_nchw(result, nhwc);

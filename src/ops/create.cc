@@ -51,7 +51,9 @@ const OpDef kArange = {
       const int64_t start = call.size("start");
       const int64_t step = call.node.i("step");
       for (int64_t i = 0, n = call.out().num_elements(); i < n; ++i) {
-        call.out().set_int(i, start + i * step);
+        // Unsigned: the product may leave i64 where the sum does not.
+        const uint64_t offset = static_cast<uint64_t>(i) * static_cast<uint64_t>(step);
+        call.out().set_int(i, static_cast<int64_t>(static_cast<uint64_t>(start) + offset));
       }
       return {};
     },

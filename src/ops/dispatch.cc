@@ -4,16 +4,16 @@
 
 namespace downhaul {
 
-WideCall::WideCall(RefCall& call)
+WideCall::WideCall(RefCall& call, DType from, DType to)
     : original_(call), wide_{call.node, call.operands, call.bindings, {}} {
   copies_.reserve(call.operands.size());
   for (const Tensor*& t : wide_.operands) {
-    if (t == nullptr || !is_half(t->dtype())) continue;
-    copies_.push_back(t->cast(DType::kF32));
+    if (t == nullptr || t->dtype() != from) continue;
+    copies_.push_back(t->cast(to));
     t = &copies_.back();
   }
   for (const Tensor& r : call.results) {
-    wide_.results.push_back(is_half(r.dtype()) ? Tensor(DType::kF32, r.sizes()) : r);
+    wide_.results.push_back(r.dtype() == from ? Tensor(to, r.sizes()) : r);
   }
 }
 

@@ -6,21 +6,20 @@
 
 #include "ir/graph.h"
 
-/// Choosing the C++ type of a reference kernel. f16 and bf16 are computed in f32: operands are
-/// widened, the kernel runs, its results are rounded once at the end.
+/// Choosing the C++ type of a reference kernel: bool, int64_t, float or double. Narrower types are
+/// computed in the wide one: f16 and bf16 in f32, integers in i64; results are rounded, or wrapped,
+/// once at the end.
 namespace downhaul {
 
-constexpr bool is_half(DType d) { return d == DType::kF16 || d == DType::kBF16; }
-
-/// A call with every f16 and bf16 operand and result as f32. Owns the copies.
+/// A call with every operand and result of one dtype converted to another. Owns the copies.
 class WideCall {
  public:
-  explicit WideCall(RefCall& call);
+  WideCall(RefCall& call, DType from, DType to);
   WideCall(const WideCall&) = delete;
   WideCall& operator=(const WideCall&) = delete;
 
   RefCall& call() { return wide_; }
-  /// Hands the results back to the original call, rounded to its dtypes.
+  /// Hands the results back to the original call, converted to its dtypes.
   void finish();
 
  private:
@@ -33,61 +32,41 @@ class WideCall {
 /// floating.
 template <typename Kernel>
 Status for_float(RefCall& call, DType dtype, Kernel kernel) {
-  if (is_half(dtype)) {
-    WideCall wide(call);
-    DH_TRY(kernel.template operator()<float>(wide.call()));
-    wide.finish();
-    return {};
-  }
   if (dtype == DType::kF64) return kernel.template operator()<double>(call);
-  DH_CHECK(dtype == DType::kF32);
-  return kernel.template operator()<float>(call);
+  if (dtype == DType::kF32) return kernel.template operator()<float>(call);
+  WideCall wide(call, dtype, DType::kF32);
+  DH_TRY(kernel.template operator()<float>(wide.call()));
+  wide.finish();
+  return {};
+}
+
+/// The same with T = int64_t for integers, bool for bool.
+template <typename Kernel>
+Status for_integer_or_bool(RefCall& call, DType dtype, Kernel kernel) {
+  if (dtype == DType::kBool) return kernel.template operator()<bool>(call);
+  if (dtype == DType::kI64) return kernel.template operator()<int64_t>(call);
+  WideCall wide(call, dtype, DType::kI64);
+  DH_TRY(kernel.template operator()<int64_t>(wide.call()));
+  wide.finish();
+  return {};
 }
 
 /// The same for integers and floats.
 template <typename Kernel>
 Status for_number(RefCall& call, DType dtype, Kernel kernel) {
-  switch (dtype) {
-    case DType::kU8:
-      return kernel.template operator()<uint8_t>(call);
-    case DType::kI8:
-      return kernel.template operator()<int8_t>(call);
-    case DType::kI16:
-      return kernel.template operator()<int16_t>(call);
-    case DType::kI32:
-      return kernel.template operator()<int32_t>(call);
-    case DType::kI64:
-      return kernel.template operator()<int64_t>(call);
-    default:
-      return for_float(call, dtype, kernel);
-  }
+  if (is_float(dtype)) return for_float(call, dtype, kernel);
+  if (dtype == DType::kI64) return kernel.template operator()<int64_t>(call);
+  WideCall wide(call, dtype, DType::kI64);
+  DH_TRY(kernel.template operator()<int64_t>(wide.call()));
+  wide.finish();
+  return {};
 }
 
 /// The same for every dtype.
 template <typename Kernel>
 Status for_any(RefCall& call, DType dtype, Kernel kernel) {
-  if (dtype == DType::kBool) return kernel.template operator()<bool>(call);
-  return for_number(call, dtype, kernel);
-}
-
-/// The same for integers and bool.
-template <typename Kernel>
-Status for_integer_or_bool(RefCall& call, DType dtype, Kernel kernel) {
-  switch (dtype) {
-    case DType::kBool:
-      return kernel.template operator()<bool>(call);
-    case DType::kU8:
-      return kernel.template operator()<uint8_t>(call);
-    case DType::kI8:
-      return kernel.template operator()<int8_t>(call);
-    case DType::kI16:
-      return kernel.template operator()<int16_t>(call);
-    case DType::kI32:
-      return kernel.template operator()<int32_t>(call);
-    default:
-      DH_CHECK(dtype == DType::kI64);
-      return kernel.template operator()<int64_t>(call);
-  }
+  if (is_float(dtype)) return for_float(call, dtype, kernel);
+  return for_integer_or_bool(call, dtype, kernel);
 }
 
 /// For kernels that only move elements: T is an unsigned integer as wide as `dtype`.

@@ -48,7 +48,6 @@ AxisMap index_select_axes(const Node& node) {
 Status take(const Tensor& self, const Tensor& index, int64_t axis, Tensor& out) {
   DH_ASSIGN(std::vector<int64_t> rows,
             checked_indices(index, self.size(axis), NegativeIndex::kError));
-  if (out.num_elements() == 0) return {};
   size_t outer = 1;
   for (int64_t d = 0; d < axis; ++d) outer *= static_cast<size_t>(self.size(d));
   const size_t block = self.num_bytes() / outer;

@@ -5,15 +5,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/checked.h"
 #include "base/strings.h"
+#include "ops/allocate.h"
 
 namespace downhaul {
 
 namespace {
-
-/// No result of a real model comes near; a file that asks for more is wrong or hostile.
-constexpr int64_t kMaxResultBytes = int64_t{1} << 36;
 
 Status require_bound(const Dim& dim, const Bindings& bindings, std::string_view what) {
   if (dim.eval(bindings)) return {};
@@ -34,21 +31,9 @@ Status check_operand(const Node& node, size_t o, const Tensor* tensor, const Bin
       cat(value->name(), ": expected ", value->type().str(), ", found ", describe(*tensor)));
 }
 
-Result<Tensor> allocate(const Value& value, const Bindings& bindings) {
+Result<Tensor> allocate_result(const Value& value, const Bindings& bindings) {
   for (const Dim& d : value.shape()) DH_TRY(require_bound(d, bindings, value.name()));
-  const auto sizes = eval_sizes(value.shape(), bindings);
-  const auto count = sizes ? checked_num_elements(*sizes) : std::nullopt;
-  const auto bytes =
-      count ? checked_mul(*count, static_cast<int64_t>(item_size(value.dtype()))) : std::nullopt;
-  if (!bytes) {
-    return invalid_argument(cat(value.name(), ": sizes of ", value.type().str(),
-                                " are negative or overflow in this run"));
-  }
-  if (*bytes > kMaxResultBytes) {
-    return unsupported(cat(value.name(), ": ", value.type().str(), " needs ", *bytes,
-                           " bytes, at most ", kMaxResultBytes, " are supported"));
-  }
-  return Tensor(value.dtype(), *sizes);
+  return allocate_tensor(value.name(), value.dtype(), *eval_sizes(value.shape(), bindings));
 }
 
 /// Kernels read typed pointers; data inside a mapped file may lie anywhere.
@@ -91,11 +76,15 @@ Result<std::vector<Tensor>> run_node(const Node& node, const std::vector<const T
       call.operands[o] = &copies.back();
     }
   }
+  bool any_element = false;
   for (int r = 0; r < node.num_results(); ++r) {
-    DH_ASSIGN(Tensor result, allocate(*node.result(r), bindings));
+    DH_ASSIGN(Tensor result, allocate_result(*node.result(r), bindings));
+    any_element = any_element || result.num_elements() > 0;
     call.results.push_back(std::move(result));
   }
-  DH_TRY(node.op().reference(call));
+  // Kernels need not think about empty results, nor about products of sizes that overflow unless a
+  // zero is among them.
+  if (any_element) DH_TRY(node.op().reference(call));
   return std::move(call.results);
 }
 

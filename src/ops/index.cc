@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ops/allocate.h"
 #include "ops/axes.h"
 #include "ops/dispatch.h"
 #include "ops/indices.h"
@@ -184,8 +185,8 @@ AxisMap index_put_axes(const Node& node) {
 }
 
 /// Values in the picked shape, row-major.
-Tensor broadcast_values(const Tensor& values, const Sizes& picked) {
-  Tensor out(values.dtype(), picked);
+Result<Tensor> broadcast_values(const Tensor& values, const Sizes& picked) {
+  DH_ASSIGN(Tensor out, allocate_tensor("values", values.dtype(), picked));
   strided_copy(values, 0, broadcast_strides(values.sizes(), picked), out);
   return out;
 }
@@ -193,7 +194,7 @@ Tensor broadcast_values(const Tensor& values, const Sizes& picked) {
 Result<Sizes> picked_sizes(const RefCall& call) {
   DH_ASSIGN(const Shape shape, picked_shape(call.node));
   const auto sizes = eval_sizes(shape, call.bindings);
-  if (!sizes || !checked_num_elements(*sizes)) {
+  if (!sizes) {
     return invalid_argument(cat("values: shape ", str(shape), " has no size in this run"));
   }
   return *sizes;
@@ -202,7 +203,7 @@ Result<Sizes> picked_sizes(const RefCall& call) {
 template <typename T>
 Status replace(RefCall& call) {
   DH_ASSIGN(const Sizes picked, picked_sizes(call));
-  const Tensor values = broadcast_values(call.in("values"), picked);
+  DH_ASSIGN(const Tensor values, broadcast_values(call.in("values"), picked));
   const T* from = values.data<T>();
   T* out = call.out().mutable_data<T>();
   std::copy_n(call.in("self").data<T>(), call.out().num_elements(), out);
@@ -213,7 +214,7 @@ Status replace(RefCall& call) {
 template <typename T>
 Status accumulate(RefCall& call) {
   DH_ASSIGN(const Sizes picked, picked_sizes(call));
-  const Tensor values = broadcast_values(call.in("values"), picked);
+  DH_ASSIGN(const Tensor values, broadcast_values(call.in("values"), picked));
   const T* from = values.data<T>();
   T* out = call.out().mutable_data<T>();
   std::copy_n(call.in("self").data<T>(), call.out().num_elements(), out);

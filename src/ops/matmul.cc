@@ -67,7 +67,6 @@ Status matmul(RefCall& call) {
   const int64_t m = out[out.size() - 2];
   const int64_t n = out[out.size() - 1];
   const int64_t k = a.size(a.rank() - (flip_a ? 2 : 1));
-  if (call.out().num_elements() == 0) return {};
   const StridedMatrix<T> first{a.data<T>(), flip_a ? 1 : k, flip_a ? m : 1};
   const StridedMatrix<T> second{b.data<T>(), flip_b ? 1 : n, flip_b ? k : 1};
   // Loops over the batch in units of whole matrices.

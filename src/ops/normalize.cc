@@ -53,13 +53,6 @@ int64_t elements_behind(const Tensor& t, int64_t dim) {
   return n;
 }
 
-/// Channel vectors sit in dimension 1.
-void map_channel_vectors(AxisMap& map, const Node& node) {
-  for (int o = 1; o < static_cast<int>(node.operands().size()); ++o) {
-    if (node.operand(o) != nullptr) map_axis_always(map, o, 0, 1);
-  }
-}
-
 TypesResult infer_batch_norm(const Node& node) {
   DH_TRY(require_float(node, "input"));
   DH_TRY(require_min_rank(node, "input", 2));
@@ -73,7 +66,9 @@ TypesResult infer_batch_norm(const Node& node) {
 
 AxisMap batch_norm_axes(const Node& node) {
   AxisMap map = same_except(node, {});
-  map_channel_vectors(map, node);
+  for (int o = 1; o < static_cast<int>(node.operands().size()); ++o) {
+    if (node.operand(o) != nullptr) map_axis_always(map, o, 0, 1);
+  }
   return map;
 }
 
@@ -113,14 +108,7 @@ TypesResult infer_layer_norm(const Node& node) {
 }
 
 AxisMap layer_norm_axes(const Node& node) {
-  const auto count = static_cast<int64_t>(node.ints("normalized_shape").size());
-  AxisMap map = same_except_last(node, count);
-  for (int o = 1; o < static_cast<int>(node.operands().size()); ++o) {
-    for (int64_t d = 0; node.operand(o) != nullptr && d < count; ++d) {
-      map_axis_always(map, o, d, node.result()->rank() - count + d);
-    }
-  }
-  return map;
+  return same_except_last(node, static_cast<int64_t>(node.ints("normalized_shape").size()));
 }
 
 template <typename T>
@@ -131,7 +119,6 @@ Status layer_norm(RefCall& call) {
   const double eps = call.node.f("eps");
   int64_t n = 1;
   for (const int64_t s : call.node.ints("normalized_shape")) n *= s;
-  if (input.num_elements() == 0) return {};
   const T* in = input.data<T>();
   T* out = call.out().mutable_data<T>();
   for (int64_t row = 0; row < input.num_elements() / n; ++row, in += n, out += n) {
@@ -162,7 +149,6 @@ TypesResult infer_group_norm(const Node& node) {
 AxisMap group_norm_axes(const Node& node) {
   AxisMap map = whole_axes(node);
   map_axis_always(map, 0, 0, 0);
-  map_channel_vectors(map, node);
   return map;
 }
 

@@ -89,7 +89,6 @@ void for_each_with_parameters(const RefCall& call, F f) {
   const Tensor& scale = call.in("scale");
   const Tensor& zero_point = call.in("zero_point");
   const int64_t n = self.num_elements();
-  if (n == 0) return;
   int64_t channels = 1;
   int64_t inner = n;
   if (scale.rank() == 1) {

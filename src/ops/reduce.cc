@@ -53,13 +53,15 @@ TypesResult infer_float_reduction(const Node& node) {
 
 /// The largest of nothing is not a number: dimensions reduced must not be empty.
 TypesResult infer_extreme(const Node& node) {
-  for (const Dim& d : node.type("self").shape) {
-    if (d == Dim(0)) {
+  DH_ASSIGN(auto types, infer_same_dtype(node));
+  const TensorType& self = node.type("self");
+  for (const int64_t d : node.ints("dims")) {
+    if (self.shape[static_cast<size_t>(d)] == Dim(0)) {
       return invalid_graph(
-          cat("self: expected no dimension of size 0, found ", node.type("self").str()));
+          cat("self: expected dimension ", d, " not to be empty, found ", self.str()));
     }
   }
-  return infer_same_dtype(node);
+  return types;
 }
 
 TypesResult infer_test(const Node& node) { return infer_reduction(node, DType::kBool); }
@@ -70,7 +72,7 @@ AxisMap axes_over_dims(const Node& node) { return reduction_axes(node, node.ints
 /// elements make one result.
 struct Lines {
   Tensor data;
-  int64_t count = 1;
+  int64_t count = 0;
 };
 
 Lines lines_over_dims(const RefCall& call) {
@@ -80,13 +82,11 @@ Lines lines_over_dims(const RefCall& call) {
   for (int64_t d = 0; d < self.rank(); ++d) {
     if (std::find(dims.begin(), dims.end(), d) == dims.end()) order.push_back(d);
   }
-  Lines lines;
   std::vector<int64_t> reduced(dims.begin(), dims.end());
   std::sort(reduced.begin(), reduced.end());
-  for (const int64_t d : reduced) {
-    order.push_back(d);
-    lines.count *= self.size(d);
-  }
+  order.insert(order.end(), reduced.begin(), reduced.end());
+  Lines lines;
+  lines.count = self.num_elements() / call.results[0].num_elements();
   lines.data = std::is_sorted(order.begin(), order.end()) ? self : permuted(self, order);
   return lines;
 }
@@ -128,7 +128,8 @@ template <typename Better>
 Status extreme(RefCall& call, Better better) {
   const Tensor& self = call.in("self");
   if (self.num_elements() == 0) {
-    return invalid_argument(cat("self: expected no dimension of size 0, found ", describe(self)));
+    return invalid_argument(
+        cat("self: expected dimensions that are not empty, found ", describe(self)));
   }
   return for_any(call, self.dtype(), [=]<typename T>(RefCall& c) {
     return reduce_lines<T, T>(c, [=](const T* x, int64_t n) { return extreme_of(x, n, better); });
