@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <type_traits>
 #include <vector>
@@ -123,14 +124,15 @@ Status topk(RefCall& call) {
   for_each_line(self, axis, [&](int64_t first, int64_t stride, int64_t size) {
     order.resize(static_cast<size_t>(size));
     std::iota(order.begin(), order.end(), int64_t{0});
-    const auto before = [&](int64_t a, int64_t b) {
+    // NaN is the largest value, so it comes last among the smallest.
+    const auto is_better = [&](int64_t a, int64_t b) {
       const T x = in[first + a * stride];
       const T y = in[first + b * stride];
-      // NaN is the largest value, so it comes last among the smallest.
-      return largest ? ranks_before(x, y, [](T p, T q) { return p > q; })
-                     : ranks_before(y, x, [](T p, T q) { return p > q; });
+      return largest ? ranks_before(x, y, std::greater<T>())
+                     : ranks_before(y, x, std::greater<T>());
     };
-    std::stable_sort(order.begin(), order.end(), before);
+    std::sort(order.begin(), order.end(),
+              [&](int64_t a, int64_t b) { return is_better(a, b) || (a < b && !is_better(b, a)); });
     // A line's results start where its elements would, with k in place of size.
     const int64_t to = first / (stride * size) * stride * k + first % (stride * size);
     for (int64_t i = 0; i < k; ++i) {
