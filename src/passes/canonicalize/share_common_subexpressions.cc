@@ -1,5 +1,6 @@
 // Equal operators on equal operands become one. Constants are equal when they are the same view of
-// the same storage, or small and of equal bytes; large ones are not read.
+// the same storage, or of equal bytes, which is looked at only for small ones and for those on the
+// heap (made here, in memory anyway); weights in a file are not read.
 #include <functional>
 #include <unordered_map>
 
@@ -10,7 +11,13 @@ namespace downhaul {
 
 namespace {
 
-constexpr uint64_t kMaxComparedBytes = 4096;
+constexpr uint64_t kMaxComparedBytes = 1 << 14;
+constexpr uint64_t kMaxComparedHeapBytes = 1 << 20;
+
+bool is_compared(const Tensor& t) {
+  const bool heap = t.storage()->file() == nullptr;
+  return t.num_bytes() <= (heap ? kMaxComparedHeapBytes : kMaxComparedBytes);
+}
 
 uint64_t mix(uint64_t hash, uint64_t value) {
   return (hash ^ value) * 0x9E3779B97F4A7C15u + (hash >> 29);
@@ -19,7 +26,7 @@ uint64_t mix(uint64_t hash, uint64_t value) {
 uint64_t hash_constant(const Tensor& t) {
   uint64_t hash = mix(0, static_cast<uint64_t>(t.dtype()));
   for (const int64_t size : t.sizes()) hash = mix(hash, static_cast<uint64_t>(size));
-  if (t.num_bytes() > kMaxComparedBytes) {
+  if (!is_compared(t)) {
     hash = mix(hash, reinterpret_cast<uintptr_t>(t.storage().get()));
     return mix(hash, t.byte_offset());
   }
@@ -31,7 +38,7 @@ uint64_t hash_constant(const Tensor& t) {
 bool same_constant(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.sizes() != b.sizes()) return false;
   if (a.storage() == b.storage() && a.byte_offset() == b.byte_offset()) return true;
-  return a.num_bytes() <= kMaxComparedBytes && same_bytes(a, b);
+  return is_compared(a) && is_compared(b) && same_bytes(a, b);
 }
 
 int share_constants(Graph& graph) {

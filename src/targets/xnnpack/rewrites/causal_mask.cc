@@ -1,7 +1,7 @@
 // attention(q, k, v, mask) whose mask is a stretch of a constant lower triangle → is_causal; of the
 // triangle's row that lets every key through → no mask. A model exported with a dynamic length
 // slices such a table of its largest length; a delegate makes the triangle from two vectors.
-#include <cmath>
+#include <algorithm>
 
 #include "ops/ops.h"
 #include "passes/values.h"
@@ -15,26 +15,33 @@ namespace {
 /// masked.
 constexpr double kClosed = -1e9;
 
-bool is_open(const Tensor& mask, int64_t i) {
-  return mask.dtype() == DType::kBool ? mask.int_at(i) != 0 : mask.at(i) == 0;
-}
-
-bool is_closed(const Tensor& mask, int64_t i) {
-  return mask.dtype() == DType::kBool ? mask.int_at(i) == 0 : mask.at(i) <= kClosed;
-}
-
-/// Element [.., i, j] is open exactly when j <= i.
-bool is_lower_triangle(const Tensor& mask) {
-  if (mask.rank() < 2 || (mask.dtype() != DType::kBool && mask.dtype() != DType::kF32)) {
-    return false;
-  }
+/// Element [.., i, j] is open exactly when j <= i. A table of a long model has a million elements,
+/// and each layer asks.
+template <typename T, typename IsOpen, typename IsClosed>
+bool is_lower_triangle(const Tensor& mask, IsOpen is_open, IsClosed is_closed) {
   const int64_t rows = mask.size(mask.rank() - 2);
   const int64_t columns = mask.size(mask.rank() - 1);
-  for (int64_t e = 0; e < mask.num_elements(); ++e) {
-    const bool open = e % columns <= e / columns % rows;
-    if (!(open ? is_open(mask, e) : is_closed(mask, e))) return false;
+  const T* row = mask.data<T>();
+  const T* const end = row + mask.num_elements();
+  for (int64_t r = 0; row != end; row += columns, r = (r + 1) % rows) {
+    const int64_t open = std::min(r + 1, columns);
+    if (!std::all_of(row, row + open, is_open)) return false;
+    if (!std::all_of(row + open, row + columns, is_closed)) return false;
   }
   return mask.num_elements() > 0;
+}
+
+bool is_lower_triangle(const Tensor& mask) {
+  if (mask.rank() < 2) return false;
+  if (mask.dtype() == DType::kBool) {
+    return is_lower_triangle<uint8_t>(
+        mask, [](uint8_t v) { return v != 0; }, [](uint8_t v) { return v == 0; });
+  }
+  if (mask.dtype() == DType::kF32) {
+    return is_lower_triangle<float>(
+        mask, [](float v) { return v == 0; }, [](float v) { return v <= kClosed; });
+  }
+  return false;
 }
 
 /// A stretch [start, start + count) of rows and the first columns of a triangle.

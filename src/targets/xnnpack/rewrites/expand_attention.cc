@@ -44,21 +44,21 @@ Value* count_last(Builder& b, Value* m) {
   return b.op(ops::kSum, {m}, {{"dims", Ints{rank - 1}}, {"keepdim", true}});
 }
 
-std::vector<Value*> apply(Node& node, Builder& b) {
-  Value* q = node.operand("query");
-  Value* k = node.operand("key");
-  Value* v = node.operand("value");
-  Value* mask = node.operand("mask");
-  if (!is_f32(q) || !leading_sizes_agree(q, k) || !leading_sizes_agree(q, v)) return {};
-  const int64_t rank = q->rank();
-  const double width = static_cast<double>(q->dim(rank - 1).max());
-  const double scale = node.has_attr("scale") ? node.f("scale") : 1 / std::sqrt(width);
-  // The scale goes to q: it has fewer elements than the scores in all but tiny models.
-  Value* scores = matmul(b, mul(b, q, number(b, scale)), k, true);
-  Value* keep = nullptr;
-  if (node.b("is_causal")) {
-    const Dim& rows = q->dim(rank - 2);
-    const Dim& columns = k->dim(rank - 2);
+double scale_of(const Node& attention) {
+  const Value* q = attention.operand("query");
+  const double width = static_cast<double>(q->dim(q->rank() - 1).max());
+  return attention.has_attr("scale") ? attention.f("scale") : 1 / std::sqrt(width);
+}
+
+/// What each key weighs for each row, from the scores [.., S, T].
+///   keep  set to the factor that makes rows without a key zero; null when there are none
+Value* weights_of(const Node& attention, Value* scores, Builder& b, Value** keep) {
+  *keep = nullptr;
+  const Value* q = attention.operand("query");
+  Value* mask = attention.operand("mask");
+  if (attention.b("is_causal")) {
+    const Dim& rows = q->dim(q->rank() - 2);
+    const Dim& columns = attention.operand("key")->dim(q->rank() - 2);
     Value* row = reshape(b, positions(b, rows), {rows, Dim(1)});
     Value* column = reshape(b, positions(b, columns), {Dim(1), columns});
     Value* later = clamp(b, sub(b, column, row), 0, 1);
@@ -68,13 +68,87 @@ std::vector<Value*> apply(Node& node, Builder& b) {
     Value* m = indicator(b, mask);
     Value* masked = mul(b, add(b, m, number(b, -1)), number(b, kMasked));
     scores = add(b, scores, masked);
-    if (m != nullptr && !has_no_empty_row(mask)) keep = clamp(b, count_last(b, m), 0, 1);
+    if (m != nullptr && !has_no_empty_row(mask)) *keep = clamp(b, count_last(b, m), 0, 1);
   } else if (mask != nullptr) {
-    if (!is_f32(mask)) return {};
     scores = add(b, scores, mask);
   }
-  Value* weights = b.op(ops::kSoftmax, {scores}, {{"dim", int64_t{-1}}});
+  return b.op(ops::kSoftmax, {scores}, {{"dim", int64_t{-1}}});
+}
+
+bool has_usable_mask(const Node& attention) {
+  const Value* mask = attention.operand("mask");
+  return mask == nullptr || mask->dtype() == DType::kBool || is_f32(mask);
+}
+
+std::vector<Value*> apply(Node& node, Builder& b) {
+  Value* q = node.operand("query");
+  Value* k = node.operand("key");
+  Value* v = node.operand("value");
+  if (!is_f32(q) || !leading_sizes_agree(q, k) || !leading_sizes_agree(q, v)) return {};
+  if (!has_usable_mask(node)) return {};
+  // The scale goes to q: it has fewer elements than the scores in all but tiny models.
+  Value* scores = matmul(b, mul(b, q, number(b, scale_of(node))), k, true);
+  Value* keep = nullptr;
+  Value* weights = weights_of(node, scores, b, &keep);
   Value* result = matmul(b, weights, v);
+  if (keep != nullptr) result = mul(b, result, keep);
+  return {result};
+}
+
+/// A key or value [1, H, T, D] that is linear(h) of h [1, T, E], split into heads; null otherwise.
+const Node* projection_by_heads(const Value* value) {
+  if (!is_op(value, ops::kPermute) || !value->has_one_use()) return nullptr;
+  if (value->producer()->ints("dims") != Ints{0, 2, 1, 3}) return nullptr;
+  const Value* split = value->producer()->operand(0);
+  if (!is_op(split, ops::kReshape) || !split->has_one_use()) return nullptr;
+  const Value* projected = split->producer()->operand(0);
+  if (!is_op(projected, ops::kLinear) || !projected->has_one_use()) return nullptr;
+  const Node* linear = projected->producer();
+  const Value* bias = linear->operand("bias");
+  const Value* h = linear->operand("input");
+  if (linear->b("weight_transposed") || !linear->operand("weight")->is_constant()) return nullptr;
+  if (bias != nullptr && !bias->is_constant()) return nullptr;
+  if (h->rank() != 3 || !(h->dim(0) == Dim(1)) || !(h->dim(1) == value->dim(2))) return nullptr;
+  return linear;
+}
+
+/// The weight [H·D, E] of a projection as [1, H, D, E]: the same bytes.
+Value* weight_by_heads(Builder& b, const Node& linear, const Value* value) {
+  const Value* weight = linear.operand("weight");
+  const Tensor& data = weight->constant();
+  return b.constant(data.reshaped({1, value->dim(1).value(), value->dim(3).value(), data.size(1)}),
+                    weight->name());
+}
+
+std::vector<Value*> project_single_query(Node& node, Builder& b) {
+  Value* q = node.operand("query");
+  Value* k = node.operand("key");
+  Value* v = node.operand("value");
+  if (!is_f32(q) || q->rank() != 4 || !leading_sizes_agree(q, k) || !leading_sizes_agree(q, v)) {
+    return {};
+  }
+  if (!(q->dim(2) == Dim(1)) || !(q->dim(0) == Dim(1)) || !has_usable_mask(node)) return {};
+  if (!q->dim(1).is_static() || k->dim(2).max() < 3) return {};
+  const Node* key = projection_by_heads(k);
+  const Node* value = projection_by_heads(v);
+  if (key == nullptr || value == nullptr) return {};
+  const Dim& heads = q->dim(1);
+  const Dim& length = k->dim(2);
+  Value* h = key->operand("input");
+  const Dim& width = h->dim(2);
+  const Dim& value_width = value->operand("input")->dim(2);
+
+  Value* scaled = mul(b, q, number(b, scale_of(node)));
+  Value* asked = matmul(b, scaled, weight_by_heads(b, *key, k));
+  Value* scores = matmul(b, reshape(b, asked, {Dim(1), heads, width}), h, true);
+  Value* keep = nullptr;
+  Value* weights = weights_of(node, reshape(b, scores, {Dim(1), heads, Dim(1), length}), b, &keep);
+  Value* mixed = matmul(b, reshape(b, weights, {Dim(1), heads, length}), value->operand("input"));
+  mixed = reshape(b, mixed, {Dim(1), heads, Dim(1), value_width});
+  Value* result = matmul(b, mixed, weight_by_heads(b, *value, v), true);
+  if (Value* bias = value->operand("bias")) {
+    result = add(b, result, reshape(b, bias, {Dim(1), heads, Dim(1), v->dim(3)}));
+  }
   if (keep != nullptr) result = mul(b, result, keep);
   return {result};
 }
@@ -101,6 +175,17 @@ const Rewrite kLastRowOfCausalAttention = {
                      {row, attention.operand("key"), attention.operand("value"), nullptr},
                      {{"is_causal", false}})};
     },
+};
+
+// A single query: it is projected into the space of h once, instead of every row of h into keys and
+// values. With k = h·Wkᵀ + bk and v = h·Wvᵀ + bv, for each head:
+//   q·kᵀ = (q·Wk)·hᵀ + q·bk, the same number for every key, which a softmax does not see;
+//   w·v  = (w·h)·Wvᵀ + bv, since the weights w sum to 1.
+// Of the projections' T·E·H·D multiply-adds 1/T + 1/D remain.
+const Rewrite kProjectSingleQuery = {
+    .name = "xnn_project_single_query",
+    .root = &ops::kAttention,
+    .apply = project_single_query,
 };
 
 const Rewrite kExpandAttention = {
