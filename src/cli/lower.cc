@@ -130,6 +130,9 @@ class Lower final : public Verb {
     o.flag(&exact_select_, "--exact-select",
            "pick rows by a kernel outside the delegates, so that non-finite values in other rows "
            "cannot spread");
+    o.flag(&single_delegate_, "--single-delegate",
+           "keep a delegate with many weights in one piece: one call less, but loading takes twice "
+           "the weights' memory");
     o.flag(&embed_nodes_, "--embed-nodes", "store the names of the model's nodes in the .pte too");
     o.list(&print_after_, "--print-after", "PASS",
            "print the graph after this pass, or after 'all'");
@@ -173,8 +176,10 @@ class Lower final : public Verb {
     std::map<std::string, std::string> reasons;
     if (backend_ == "xnnpack") {
       XnnpackOptions x{back_options, {embed_nodes_}, exact_select_};
+      if (single_delegate_) x.weight_limit = kOneDelegate;
       DH_ASSIGN(XnnpackLowered result, lower_xnnpack(*graph, x));
       outside_ = std::move(result.partition.outside);
+      split_ = std::move(result.partition.split);
       lowered.emplace(std::move(result.lowered));
     } else {
       PortableOptions p{back_options, {embed_nodes_}};
@@ -259,13 +264,14 @@ class Lower final : public Verb {
 
   std::string file_, spec_, backend_, out_, name_, stop_after_;
   std::vector<std::string> outputs_, print_after_, disable_;
-  bool exact_select_ = false, embed_nodes_ = false, fsync_ = false, json_ = false,
-       by_module_ = false;
+  bool exact_select_ = false, single_delegate_ = false, embed_nodes_ = false, fsync_ = false,
+       json_ = false, by_module_ = false;
 
   struct {
     double load_ms = 0, lower_ms = 0, write_ms = 0, total_ms = 0;
   } timings_;
   std::vector<OutsideNode> outside_;
+  std::string split_;
   std::string text_;
 };
 
@@ -277,6 +283,7 @@ Result<std::string> Lower::describe(const Job& job, const std::string& pte, cons
   DH_ASSIGN(const PteFile file, read_pte(std::move(mapped)));
   DelegationReport delegation = delegation_report(file, nullptr);
   add_graph_facts(delegation, graph, lowered.program, outside_);
+  delegation.split = split_;
   const FileSizeReport size = size_report(file, UINT64_MAX);
   for (OutsideOperator& o : delegation.outside) {
     if (o.reason.empty()) o.reason = "the portable target has no delegates";

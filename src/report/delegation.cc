@@ -271,6 +271,7 @@ void add_graph_facts(DelegationReport& report, const Graph& graph, const Emitted
 std::string print(const DelegationReport& r, bool by_module) {
   std::string out = "Delegation\n";
   out += cat("  delegate call sites:           ", r.call_sites, "\n");
+  if (!r.split.empty()) out += cat("  one was cut in two because ", r.split, "\n");
   out += cat("  kernel calls outside:          ", r.kernel_calls, "\n");
   out += cat("  graph nodes outside:           ", r.graph_nodes, "  (kernel calls ", r.kernel_calls,
              " + alloc ", r.graph_allocs, " + getitem ", r.graph_getitems, ")\n");

@@ -23,6 +23,7 @@ struct OutsideOperator {
 
 struct DelegationReport {
   int call_sites = 0;                    ///< delegate calls
+  std::string split;                     ///< why a delegate was cut in two; known to the compiler
   int kernel_calls = 0;                  ///< kernel calls outside delegates
   std::vector<OutsideOperator> outside;  ///< most frequent first
 

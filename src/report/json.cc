@@ -5,6 +5,7 @@ namespace downhaul {
 void write_json(const DelegationReport& r, JsonWriter& json) {
   json.begin_object();
   json.field("delegate_call_sites", r.call_sites);
+  if (!r.split.empty()) json.field("delegate_split_reason", r.split);
   json.field("kernel_calls_outside", r.kernel_calls);
   json.field("graph_nodes_outside", r.graph_nodes);
   json.field("graph_allocs", r.graph_allocs);

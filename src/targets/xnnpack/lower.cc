@@ -9,7 +9,7 @@ Result<XnnpackLowered> lower_xnnpack(Graph& graph, const XnnpackOptions& options
   DH_TRY(
       run_pipeline(graph, passes, options.pipeline, &result.lowered.log, &result.lowered.stopped));
   if (result.lowered.stopped) return result;
-  DH_ASSIGN(result.partition, partition_xnnpack(graph));
+  DH_ASSIGN(result.partition, partition_xnnpack(graph, options.weight_limit));
   DH_ASSIGN(result.lowered.program, emit_program(graph, result.partition.regions, options.emit));
   return result;
 }

@@ -7,6 +7,7 @@
 #include "dialects/xnn/emit.h"
 #include "ops/ops.h"
 #include "passes/values.h"
+#include "targets/xnnpack/split.h"
 #include "targets/xnnpack/stages.h"
 #include "targets/xnnpack/xnnpack.h"
 
@@ -51,6 +52,25 @@ bool refuse_trivial(const Stages& stages, Refusals& refusals) {
   return !trivial.empty();
 }
 
+/// Cuts delegates with many weights in two. What an earlier delegate needs is outside before it, so
+/// a stage of its own with nothing outside follows each first half. Returns how many were cut.
+int split_large(Stages& stages, int64_t weight_limit) {
+  int cuts = 0;
+  for (size_t s = 0; s < stages.delegate.size(); ++s) {
+    const std::vector<Node*> nodes = stages.delegate[s];
+    const auto cut =
+        nodes.begin() + static_cast<std::ptrdiff_t>(split_for_memory(nodes, weight_limit));
+    if (cut == nodes.end()) continue;
+    const auto next = static_cast<std::ptrdiff_t>(s) + 1;
+    stages.delegate[s].assign(nodes.begin(), cut);
+    stages.delegate.emplace(stages.delegate.begin() + next, cut, nodes.end());
+    stages.outside.emplace(stages.outside.begin() + next);
+    ++s;
+    ++cuts;
+  }
+  return cuts;
+}
+
 /// Moves the nodes of the graph into the order of the stages.
 void reorder(Graph& graph, const Stages& stages) {
   for (size_t s = 0; s < stages.delegate.size(); ++s) {
@@ -89,20 +109,25 @@ Result<DelegatedRegion> make_region(const std::vector<Node*>& nodes) {
 }  // namespace
 }  // namespace xnnpack
 
-Result<XnnpackPartition> partition_xnnpack(Graph& graph) {
+Result<XnnpackPartition> partition_xnnpack(Graph& graph, int64_t weight_limit) {
   graph.remove_dead();
   xnnpack::Refusals refusals;
   for (const auto& node : graph.nodes()) {
     std::string reason = xnn_refusal(*node);
     if (!reason.empty()) refusals[node.get()] = std::move(reason);
   }
-  xnnpack::Stages stages = xnnpack::assign_stages(graph, refusals, {});
+  xnnpack::Stages stages = xnnpack::assign_stages(graph, refusals);
   while (xnnpack::refuse_trivial(stages, refusals)) {
-    stages = xnnpack::assign_stages(graph, refusals, {});
+    stages = xnnpack::assign_stages(graph, refusals);
+  }
+  XnnpackPartition partition;
+  if (xnnpack::split_large(stages, weight_limit) > 0) {
+    partition.split =
+        cat("loading a delegate takes twice its weights: more than ", weight_limit >> 20,
+            " MiB go into two, which take 4/3 at best; --single-delegate keeps one");
   }
   xnnpack::reorder(graph, stages);
 
-  XnnpackPartition partition;
   for (const std::vector<Node*>& nodes : stages.delegate) {
     if (nodes.empty()) continue;
     DH_ASSIGN(DelegatedRegion region, xnnpack::make_region(nodes));

@@ -5,8 +5,7 @@
 namespace downhaul::xnnpack {
 
 Stages assign_stages(const Graph& graph,
-                     const std::unordered_map<const Node*, std::string>& refusals,
-                     const std::vector<const Node*>& starts) {
+                     const std::unordered_map<const Node*, std::string>& refusals) {
   std::unordered_map<const Node*, int> stage;
   const auto is_outside = [&](const Node* n) { return refusals.contains(n); };
   int count = 1;
@@ -19,7 +18,6 @@ Stages assign_stages(const Graph& graph,
       const bool after_delegate = is_outside(node.get()) && !is_outside(producer);
       s = std::max(s, stage.at(producer) + (after_delegate ? 1 : 0));
     }
-    if (std::find(starts.begin(), starts.end(), node.get()) != starts.end()) ++s;
     stage[node.get()] = s;
     count = std::max(count, s + 1);
   }

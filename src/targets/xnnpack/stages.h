@@ -21,9 +21,7 @@ struct Stages {
 /// nodes whose results only later stages use to those, so that delegates stay few and few values
 /// cross.
 ///   refusals   reason of each node that must stay outside; nodes not in it may be delegated
-///   starts     nodes that begin a delegate of their own, whatever their operands
 Stages assign_stages(const Graph& graph,
-                     const std::unordered_map<const Node*, std::string>& refusals,
-                     const std::vector<const Node*>& starts);
+                     const std::unordered_map<const Node*, std::string>& refusals);
 
 }  // namespace downhaul::xnnpack

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,12 +14,19 @@
 /// what stays outside runs on the stock runtime's kernels and carries its reason.
 namespace downhaul {
 
+/// Weights above this are worth a second call.
+inline constexpr int64_t kManyWeightBytes = 128 << 20;
+inline constexpr int64_t kOneDelegate = std::numeric_limits<int64_t>::max();
+
 struct XnnpackOptions {
   PipelineOptions pipeline;
   EmitOptions emit;
   /// Rows are picked by a kernel outside the delegates instead of by a one-hot product inside, so
   /// that non-finite values in rows that are not picked cannot spread.
   bool exact_select = false;
+  /// A delegate whose weights exceed so many bytes is cut in two, to keep memory low while it is
+  /// loaded; kOneDelegate: never.
+  int64_t weight_limit = kManyWeightBytes;
 };
 
 /// A node that no delegate computes.
@@ -30,6 +39,7 @@ struct OutsideNode {
 struct XnnpackPartition {
   std::vector<DelegatedRegion> regions;  ///< in execution order
   std::vector<OutsideNode> outside;      ///< in execution order
+  std::string split;                     ///< why a delegate was cut in two; empty when none was
 };
 
 /// The steps that make a canonical graph consist of operators that XNNPACK has nodes for. Bool and
@@ -37,9 +47,10 @@ struct XnnpackPartition {
 std::vector<Pass> xnnpack_passes(bool exact_select);
 
 /// Cuts `graph` (legalized) and builds the payloads; reorders nodes so that each region is
-/// contiguous. Regions are convex: no path leaves one and comes back.
+/// contiguous. Regions are convex: no path leaves one and comes back. One with many weights is cut
+/// in two; see XnnpackOptions::weight_limit.
 /// Errors: kUnsupported from the payload's builder.
-Result<XnnpackPartition> partition_xnnpack(Graph& graph);
+Result<XnnpackPartition> partition_xnnpack(Graph& graph, int64_t weight_limit = kManyWeightBytes);
 
 /// A lowered graph, with what stayed outside the delegates.
 struct XnnpackLowered {

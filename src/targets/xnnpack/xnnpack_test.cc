@@ -14,6 +14,7 @@
 #include "ops/evaluate.h"
 #include "ops/ops.h"
 #include "passes/passes.h"
+#include "targets/xnnpack/split.h"
 #include "targets/xnnpack/stages.h"
 #include "targets/xnnpack/xnnpack.h"
 
@@ -31,13 +32,14 @@ struct Lowering {
   XnnpackPartition partition;
 };
 
-Result<Lowering> lower(const std::string& body, bool exact_select = false) {
+Result<Lowering> lower(const std::string& body, bool exact_select = false,
+                       int64_t weight_limit = kOneDelegate) {
   Lowering lowering;
   lowering.graph = parse(body);
   std::vector<Pass> passes = canonical_passes();
   for (Pass& pass : xnnpack_passes(exact_select)) passes.push_back(std::move(pass));
   DH_TRY(run_pipeline(*lowering.graph, passes, {}));
-  DH_ASSIGN(lowering.partition, partition_xnnpack(*lowering.graph));
+  DH_ASSIGN(lowering.partition, partition_xnnpack(*lowering.graph, weight_limit));
   DH_TRY(verify(*lowering.graph));
   return lowering;
 }
@@ -340,6 +342,64 @@ TEST(Xnnpack, BoundedLengthsAreRightAtEveryLength) {
 
 // --- partition
 
+TEST(XnnpackSplit, TheCutMinimisesThePeakAndHandsOverLittle) {
+  // Weights of 4, 16 and 16 KiB, and a wide value between the last two.
+  const auto graph = parse(
+      "input %x: f32[1,32]\n const %a: f32[32,32] = random 1\n const %b: f32[128,32] = random 2\n"
+      "const %c: f32[32,128] = random 3\n %p = linear(%x, %a)\n %q = linear(%p, %b)\n"
+      "%r = gelu(%q)\n %s = slice(%r, dim=1, start=0, end=64)\n %t = concat(%s, %s, dim=1)\n"
+      "%u = linear(%t, %c)\n return %u\n");
+  ASSERT_NE(graph, nullptr);
+  std::vector<Node*> nodes;
+  for (const auto& node : graph->nodes()) nodes.push_back(node.get());
+  // Two parts of 20 and 16 KiB peak at 52 KiB, 4 and 32 at 68. After the slice least crosses.
+  EXPECT_EQ(xnnpack::split_for_memory(nodes, 36 * 1024 - 1), 4u);
+  EXPECT_EQ(xnnpack::split_for_memory(nodes, 36 * 1024), nodes.size());
+}
+
+TEST(XnnpackSplit, AWeightOfBothSidesIsPackedTwice) {
+  // One delegate packs it once (peak 2 of its sizes), two do so each (peak 3).
+  const auto graph = parse(
+      "input %x: f32[1,32]\n const %w: f32[32,32] = random 1\n"
+      "%p = linear(%x, %w)\n %q = linear(%p, %w)\n return %q\n");
+  ASSERT_NE(graph, nullptr);
+  std::vector<Node*> nodes;
+  for (const auto& node : graph->nodes()) nodes.push_back(node.get());
+  EXPECT_EQ(xnnpack::split_for_memory(nodes, 0), nodes.size());
+}
+
+TEST(XnnpackSplit, TwoDelegatesComputeWhatOneDoes) {
+  // The second half needs the first one's input, its result and what lies between; erf is outside.
+  const char* body =
+      "input %x: f32[128,32]\n const %a: f32[32,32] = random 1\n const %b: f32[32,32] = random 2\n"
+      "const %c: f32[32,32] = random 3\n %p = linear(%x, %a)\n %g = gelu(%p)\n"
+      "%q = linear(%g, %b)\n %r = add(%q, %g)\n %s = linear(%r, %c)\n %t = add(%s, %x)\n"
+      "%u = mul(%t, %p)\n %v = erf(%u)\n %w = mul(%v, %g)\n return %w, %g\n";
+  const auto one = lower(body);
+  const auto two = lower(body, false, 3 * 4096 - 1);
+  ASSERT_TRUE(one.ok() && two.ok());
+  ASSERT_EQ(one->partition.regions.size(), 2u);
+  EXPECT_EQ(one->partition.split, "");
+  ASSERT_EQ(two->partition.regions.size(), 3u);
+  EXPECT_NE(two->partition.split, "");
+  std::mt19937 random(7);
+  Tensor x(DType::kF32, {128, 32});
+  for (int64_t i = 0; i < x.num_elements(); ++i) {
+    x.set(i, std::uniform_real_distribution<float>(-2, 2)(random));
+  }
+  const auto raised_one = raise(*one);
+  const auto raised_two = raise(*two);
+  ASSERT_TRUE(raised_one.ok() && raised_two.ok());
+  const auto expected = evaluate(**raised_one, {x});
+  const auto found = evaluate(**raised_two, {x});
+  ASSERT_TRUE(expected.ok() && found.ok());
+  for (size_t output = 0; output < 2; ++output) {
+    for (int64_t i = 0; i < x.num_elements(); ++i) {
+      ASSERT_EQ((*found)[output].at(i), (*expected)[output].at(i));
+    }
+  }
+}
+
 TEST(XnnpackStages, DelegatesOfRandomGraphsAreConvexAndOrdered) {
   std::mt19937 random(11);
   for (int round = 0; round < 200; ++round) {
@@ -359,7 +419,7 @@ TEST(XnnpackStages, DelegatesOfRandomGraphsAreConvexAndOrdered) {
       if (std::bernoulli_distribution(0.1)(random)) graph.add_output((*node)->result(), "y");
     }
     graph.add_output(values.back(), "last");
-    const xnnpack::Stages stages = xnnpack::assign_stages(graph, refusals, {});
+    const xnnpack::Stages stages = xnnpack::assign_stages(graph, refusals);
     std::map<const Node*, size_t> step;  // outside 0, delegate 0, outside 1, …
     for (size_t s = 0; s < stages.delegate.size(); ++s) {
       for (const Node* n : stages.outside[s]) step[n] = 2 * s;
