@@ -10,7 +10,7 @@
 #include "formats/pte/pte.h"
 #include "formats/pte/pte_writer.h"
 #include "ir/graph.h"
-#include "targets/executorch/plan.h"
+#include "passes/plan/memory.h"
 #include "targets/executorch/region.h"
 
 /// A legalized graph becomes an ExecuTorch program: values, calls, constants, planned memory.

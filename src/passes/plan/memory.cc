@@ -1,4 +1,4 @@
-#include "targets/executorch/plan.h"
+#include "passes/plan/memory.h"
 
 #include <algorithm>
 #include <limits>
