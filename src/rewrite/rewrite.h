@@ -101,8 +101,9 @@ struct PipelineOptions {
 Status run_pipeline(Graph& graph, std::span<const Pass> passes, const PipelineOptions& options,
                     PassLog* log = nullptr, bool* stopped = nullptr);
 
-/// Applies `rewrites` to a fixed point. Bounded: more than 64 sweeps is our mistake (DH_CHECK).
-/// `only` as in Pass.
+/// Applies `rewrites` to a fixed point. `only` as in Pass.
+/// Errors: kInvalidGraph when 64 sweeps did not reach it, naming the rewrites that still apply;
+/// those of a rewrite that builds what an operator refuses, naming it.
 Result<int> apply_rewrites(Graph& graph, std::span<const Rewrite* const> rewrites,
                            PassLog* log = nullptr, std::string_view pass = "",
                            bool (*only)(const Node& root) = nullptr);
