@@ -369,8 +369,10 @@ HWY_INLINE V vec_atan(D d, V x) {
 
 namespace math_detail {
 
-/// sin of x + quarter·π/2 for |x| ≤ 8192: reduction by π/2 in four parts, whose products with the
-/// quadrant (at most 13 bits) are exact but for the last.
+constexpr float kSinRange = 8192.0f;
+
+/// sin of x + quarter·π/2 for |x| ≤ kSinRange: reduction by π/2 in four parts, whose products with
+/// the quadrant (at most 13 bits) are exact but for the last.
 template <class D, class V>
 HWY_INLINE V sin_in_range(D d, V x, int32_t quarter) {
   const hn::RebindToSigned<D> di;
@@ -397,13 +399,17 @@ HWY_INLINE V sin_in_range(D d, V x, int32_t quarter) {
   return hn::Xor(y, sign);
 }
 
-/// Arguments beyond the vector reduction, which models hardly have: element by element in f64.
+/// Replaces the elements of `y` whose argument is beyond the vector reduction, which models hardly
+/// have. Each by itself, so that an element does not depend on its neighbours.
 template <class D, class V>
-HWY_NOINLINE V sin_far(D d, V x, bool cosine) {
+HWY_NOINLINE V sin_far(D d, V x, V y, bool cosine) {
+  HWY_ALIGN float arguments[HWY_MAX_BYTES / sizeof(float)];
   HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
-  hn::Store(x, d, lanes);
+  hn::Store(x, d, arguments);
+  hn::Store(y, d, lanes);
   for (size_t i = 0; i < hn::Lanes(d); ++i) {
-    const auto v = static_cast<double>(lanes[i]);
+    if (std::abs(arguments[i]) <= kSinRange) continue;
+    const auto v = static_cast<double>(arguments[i]);
     lanes[i] = static_cast<float>(cosine ? std::cos(v) : std::sin(v));
   }
   return hn::Load(d, lanes);
@@ -414,19 +420,18 @@ HWY_NOINLINE V sin_far(D d, V x, bool cosine) {
 /// sin and cos, 2 ulp; NaN at infinities.
 template <class D, class V>
 HWY_INLINE V vec_sin(D d, V x) {
-  if (!hn::AllTrue(d, hn::Le(hn::Abs(x), hn::Set(d, 8192.0f)))) {
-    return math_detail::sin_far(d, x, false);
-  }
+  const V a = hn::Abs(x);
   // Where sin x rounds to x the sum of x and its cube would lose the sign of zero.
-  const auto small = hn::Lt(hn::Abs(x), hn::Set(d, 0x1p-13f));
-  return hn::IfThenElse(small, x, math_detail::sin_in_range(d, x, 0));
+  const V y =
+      hn::IfThenElse(hn::Lt(a, hn::Set(d, 0x1p-13f)), x, math_detail::sin_in_range(d, x, 0));
+  if (hn::AllTrue(d, hn::Le(a, hn::Set(d, math_detail::kSinRange)))) return y;
+  return math_detail::sin_far(d, x, y, false);
 }
 template <class D, class V>
 HWY_INLINE V vec_cos(D d, V x) {
-  if (!hn::AllTrue(d, hn::Le(hn::Abs(x), hn::Set(d, 8192.0f)))) {
-    return math_detail::sin_far(d, x, true);
-  }
-  return math_detail::sin_in_range(d, x, 1);
+  const V y = math_detail::sin_in_range(d, x, 1);
+  if (hn::AllTrue(d, hn::Le(hn::Abs(x), hn::Set(d, math_detail::kSinRange)))) return y;
+  return math_detail::sin_far(d, x, y, true);
 }
 
 }  // namespace HWY_NAMESPACE
