@@ -6,6 +6,9 @@ target_compile_options(downhaul_options INTERFACE -Wall -Wextra -Wpedantic -Wsha
 # GCC 12 sees uninitialised members inside moved-from variants where there are none.
 target_compile_options(downhaul_options INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+# The library of GCC 12 uses in stable_sort what it declares deprecated; GCC still checks the rest.
+target_compile_options(downhaul_options INTERFACE
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 if(DOWNHAUL_WERROR)
   target_compile_options(downhaul_options INTERFACE -Werror)
 endif()

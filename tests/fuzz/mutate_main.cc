@@ -1,15 +1,22 @@
 // Drives a fuzz target without a fuzzer, the same way every time: each seed cut at every length,
 // in short seeds every byte flipped and every field set to numbers that hurt, then seeded changes
-// of a few bytes. A crash, a long wait or memory out of proportion fails it. Usage: fuzz_NAME
-// [rounds [first_round]]
+// of a few bytes. A crash, a long wait or memory out of proportion fails it.
+//
+//   fuzz_NAME [--rounds N] [--first N] [FILE...]   files are further seeds
+//   fuzz_NAME --seconds S [--first N] [FILE...]    changed seeds only, for so long
+//   fuzz_NAME --first N --write OUT [FILE...]      what round N reads, as a file
 
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <random>
+#include <string_view>
 
 #include "fuzz_target.h"
 
@@ -47,6 +54,15 @@ long peak_kib() {
   return usage.ru_maxrss;
 }
 long start_kib = 0;
+
+// Says which round it was that crashed; sanitizers end in an abort when told to.
+volatile int64_t current_round = -1;
+void say_round(int) {
+  char text[48];
+  const int length =
+      std::snprintf(text, sizeof(text), "in round %lld\n", static_cast<long long>(current_round));
+  (void)!::write(STDERR_FILENO, text, static_cast<size_t>(length));
+}
 
 void run(const Vec& input, const char* what, size_t which) {
   // Processor time: a busy machine is not the reader's fault.
@@ -88,11 +104,40 @@ void set_fields(const Vec& seed, std::initializer_list<T> values, const char* wh
   }
 }
 
+// Where to change something. Most of a model is weights, which no reader looks at: what is worth
+// changing is text, or the tables at the front.
+size_t place(const Vec& bytes, std::mt19937_64& random) {
+  constexpr size_t kFront = 32 << 10;
+  constexpr size_t kTextRun = 8;
+  const uint64_t kind = random() % 3;
+  if (kind == 0) return random() % std::min(bytes.size(), kFront);
+  size_t at = random() % bytes.size();
+  for (int tries = 0; kind == 1 && tries < 32; ++tries) {
+    const auto from = bytes.begin() + static_cast<ptrdiff_t>(at);
+    const auto to = from + static_cast<ptrdiff_t>(std::min(kTextRun, bytes.size() - at));
+    if (std::all_of(from, to, [](uint8_t b) { return b >= 0x20 && b < 0x7f; })) break;
+    at = random() % bytes.size();
+  }
+  return at;
+}
+
+// The number in the text at or after `at` becomes another one of as many digits.
+void change_number(Vec& bytes, size_t at, std::mt19937_64& random) {
+  const auto is_digit = [&](size_t i) { return bytes[i] >= '0' && bytes[i] <= '9'; };
+  for (size_t tries = 0; tries < 200 && at < bytes.size() && !is_digit(at); ++tries) ++at;
+  const bool negative = random() % 4 == 0;
+  const bool nines = random() % 4 == 0;
+  for (bool first = true; at < bytes.size() && is_digit(at); ++at, first = false) {
+    const bool sign = first && negative && at + 1 < bytes.size() && is_digit(at + 1);
+    bytes[at] = sign ? '-' : nines ? '9' : static_cast<uint8_t>('0' + random() % 10);
+  }
+}
+
 void mutate(Vec& bytes, std::mt19937_64& random) {
   static constexpr uint8_t kEdges[] = {0x00, 0xff, 0x7f, 0x80, '"', '{', '[', '9', '-'};
   for (uint64_t changes = 1 + random() % 4; changes > 0 && !bytes.empty(); --changes) {
-    const size_t at = random() % bytes.size();
-    switch (random() % 4) {
+    const size_t at = place(bytes, random);
+    switch (random() % 5) {
       case 0:
         bytes[at] ^= static_cast<uint8_t>(1u << (random() % 8));
         break;
@@ -102,9 +147,12 @@ void mutate(Vec& bytes, std::mt19937_64& random) {
       case 2:
         bytes[at] = kEdges[random() % std::size(kEdges)];
         break;
+      case 3:
+        change_number(bytes, at, random);
+        break;
       default: {
         // A run from elsewhere: names and numbers change places.
-        const size_t from = random() % bytes.size();
+        const size_t from = place(bytes, random);
         const size_t length = 1 + random() % 8;
         for (size_t i = 0; i < length && at + i < bytes.size() && from + i < bytes.size(); ++i) {
           bytes[at + i] = bytes[from + i];
@@ -117,11 +165,41 @@ void mutate(Vec& bytes, std::mt19937_64& random) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : kDefaultRounds;
-  const int first = argc > 2 ? std::atoi(argv[2]) : 0;
-  const std::vector<Vec> seeds = downhaul::fuzz_seeds();
+  int64_t rounds = kDefaultRounds;
+  int64_t first = 0;
+  double seconds = 0;
+  const char* write_to = nullptr;
+  std::vector<Vec> seeds = downhaul::fuzz_seeds();
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view option = argv[i];
+    const auto number = [&] { return i + 1 < argc ? std::atof(argv[++i]) : 0; };
+    if (option == "--rounds") {
+      rounds = static_cast<int64_t>(number());
+    } else if (option == "--first") {
+      first = static_cast<int64_t>(number());
+    } else if (option == "--seconds") {
+      seconds = number();
+    } else if (option == "--write" && i + 1 < argc) {
+      write_to = argv[++i];
+    } else {
+      const auto file = downhaul::MappedFile::open(argv[i]);
+      DH_CHECK(file.ok());
+      seeds.emplace_back((*file)->bytes().begin(), (*file)->bytes().end());
+    }
+  }
+  const auto changed = [&](int64_t round) {
+    std::mt19937_64 random(static_cast<uint64_t>(round));
+    Vec bytes = seeds[static_cast<size_t>(round) % seeds.size()];
+    mutate(bytes, random);
+    return bytes;
+  };
+  if (write_to != nullptr) {
+    return downhaul::write_file(write_to, changed(first)).ok() ? 0 : 1;
+  }
+  std::signal(SIGABRT, say_round);
   start_kib = peak_kib();
   for (const Vec& seed : seeds) {
+    if (seconds > 0) break;
     if (seed.size() <= kMaxFieldSeed) {
       flip_bytes(seed);
       set_fields<uint16_t>(seed, {0, 0xffff}, "two bytes at");
@@ -132,11 +210,15 @@ int main(int argc, char** argv) {
       run(Vec(seed.begin(), seed.begin() + static_cast<ptrdiff_t>(length)), "length", length);
     }
   }
-  for (int round = first; round < first + rounds; ++round) {
-    std::mt19937_64 random(static_cast<uint64_t>(round));
-    Vec bytes = seeds[static_cast<size_t>(round) % seeds.size()];
-    mutate(bytes, random);
-    run(bytes, "round", static_cast<size_t>(round));
+  const std::time_t begin = std::time(nullptr);
+  int64_t round = first;
+  const auto goes_on = [&] {
+    if (seconds == 0) return round < first + rounds;
+    return std::difftime(std::time(nullptr), begin) < seconds;
+  };
+  for (; goes_on(); ++round) {
+    current_round = round;
+    run(changed(round), "round", static_cast<size_t>(round));
   }
-  std::printf("%zu seeds, %d rounds\n", seeds.size(), rounds);
+  std::printf("%zu seeds, %lld rounds\n", seeds.size(), static_cast<long long>(round - first));
 }

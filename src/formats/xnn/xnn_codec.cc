@@ -589,7 +589,7 @@ class PayloadWriter {
     return fb::CreateValue(builder_, fb::AnyTensor::QuantizedTensor, quantized.Union());
   }
 
-  static flatbuffers::Offset<void> write_quant(std::monostate) { return {}; }
+  flatbuffers::Offset<void> write_quant(std::monostate) { return {}; }
   flatbuffers::Offset<void> write_quant(const XnnPerTensor& q) {
     return fb::CreatePerTensor(builder_, q.scale, q.zero_point).Union();
   }
