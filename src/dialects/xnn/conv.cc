@@ -75,7 +75,7 @@ void emit_conv2d(const Node& node, PayloadBuilder& out) {
       depthwise
           ? out.use_as(weight, "1hwo", [](const Tensor& t) { return permuted(t, {1, 2, 3, 0}); })
           : out.use_as(weight, "ohwi", [](const Tensor& t) { return permuted(t, {0, 2, 3, 1}); });
-  const uint32_t bias = out.use_optional(node.operand("bias"));
+  const uint32_t bias = out.use_packed(node.operand("bias"));
   out.add(depthwise ? XnnNodeKind::kDepthwiseConv2d : XnnNodeKind::kConv2d, {x, w, bias},
           out.define(node.result()), conv);
 }
@@ -111,7 +111,7 @@ void emit_conv_transpose2d(const Node& node, PayloadBuilder& out) {
   const uint32_t w = out.use_as(weight, cat("transposed-", groups), [&](const Tensor& t) {
     return transposed_filter_to_payload(t, groups);
   });
-  const uint32_t bias = out.use_optional(node.operand("bias"));
+  const uint32_t bias = out.use_packed(node.operand("bias"));
   out.add(XnnNodeKind::kConvTranspose2d, {x, w, bias}, out.define(node.result()), conv);
 }
 

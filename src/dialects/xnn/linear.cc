@@ -20,8 +20,8 @@ std::string refuse_linear(const Node& node) {
 
 void emit_linear(const Node& node, PayloadBuilder& out) {
   const uint32_t x = out.use(node.operand("input"));
-  const uint32_t w = out.use(node.operand("weight"));
-  const uint32_t bias = out.use_optional(node.operand("bias"));
+  const uint32_t w = out.use_packed(node.operand("weight"));
+  const uint32_t bias = out.use_packed(node.operand("bias"));
   XnnNode& xnn = out.add(XnnNodeKind::kFullyConnected, {x, w, bias}, out.define(node.result()));
   xnn.flags = node.b("weight_transposed") ? kTransposeWeights : 0;
 }

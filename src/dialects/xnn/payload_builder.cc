@@ -37,7 +37,9 @@ uint32_t PayloadBuilder::add_constant(const Tensor& data, const std::string& key
   constant.size = data.num_bytes();
   constant.named_key = key;
   constant.data = data.bytes();
-  payload_.named.push_back({key, data});
+  const bool known = std::any_of(payload_.named.begin(), payload_.named.end(),
+                                 [&](const XnnNamedTensor& n) { return n.key == key; });
+  if (!known) payload_.named.push_back({key, data});
   payload_.graph.constants.push_back(std::move(constant));
   XnnValue value;
   value.dims = payload_dims(type_of(data));
@@ -65,6 +67,11 @@ uint32_t PayloadBuilder::use_as(const Value* constant, std::string_view spelling
       add_constant(data, same ? constant->name() : cat(constant->name(), "/", spelling));
   respelled_[std::move(key)] = id;
   return id;
+}
+
+uint32_t PayloadBuilder::use_packed(const Value* constant) {
+  if (constant == nullptr) return kXnnNoId;
+  return use_as(constant, "packed", [](const Tensor& t) { return t; });
 }
 
 uint32_t PayloadBuilder::define(const Value* result) {

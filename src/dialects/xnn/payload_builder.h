@@ -19,8 +19,10 @@ class PayloadBuilder {
 
   /// Id of an operand: an input, an earlier result, or a constant (added on first use).
   uint32_t use(const Value* value);
-  /// kXnnNoId when absent.
-  uint32_t use_optional(const Value* value) { return value == nullptr ? kXnnNoId : use(value); }
+  /// Id of a constant as a filter or bias, kXnnNoId when absent. The runtime packs what these nodes
+  /// take and then lets go of the bytes of the payload's value; what other nodes read of the same
+  /// constant must be a value of its own.
+  uint32_t use_packed(const Value* constant);
   /// Id of a constant whose bytes the format stores otherwise. `spelling` tells the orders of one
   /// constant apart; `make` runs once for each. It may return the same bytes under other sizes.
   uint32_t use_as(const Value* constant, std::string_view spelling,

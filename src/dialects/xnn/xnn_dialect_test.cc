@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <set>
 
 #include "base/strings.h"
 #include "dialects/xnn/emit.h"
@@ -286,6 +287,32 @@ TEST(XnnDialect, WeightsKeepTheirBytesAndTheirName) {
       EXPECT_EQ(named.data.bytes().data(), original.bytes().data());
     }
     EXPECT_TRUE(found) << name;
+  }
+}
+
+TEST(XnnDialect, AConstantThatIsPackedAndReadIsTwoValuesOfOneName) {
+  // The runtime releases the bytes of a value that it packed.
+  const auto graph = parse(
+      "input %x: f32[3,2]\n const %w: f32[2,2] = random 1\n const %b: f32[2] = random 2\n"
+      "%l = linear(%x, %w, %b)\n %m = linear(%l, %w, %b)\n %a = add(%m, %b)\n"
+      "%s = slice(%a, dim=0, start=0, end=2)\n %y = mul(%s, %w)\n return %y\n");
+  const auto payload = to_payload(*graph);
+  ASSERT_TRUE(payload.ok()) << payload.status().message();
+  EXPECT_EQ(payload->payload.named.size(), 2u);
+  std::map<std::string, std::set<uint32_t>> packed, read;
+  const XnnGraph& xnn = payload->payload.graph;
+  for (const XnnNode& node : xnn.nodes) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const XnnValue& value = xnn.values[node.inputs[i]];
+      if (value.constant == 0) continue;
+      const bool packs = node.kind == XnnNodeKind::kFullyConnected;
+      (packs ? packed : read)[xnn.constants[value.constant].named_key].insert(node.inputs[i]);
+    }
+  }
+  for (const char* name : {"w", "b"}) {
+    ASSERT_EQ(packed[name].size(), 1u) << name;
+    ASSERT_EQ(read[name].size(), 1u) << name;
+    EXPECT_NE(packed[name], read[name]) << name;
   }
 }
 
