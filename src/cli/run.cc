@@ -2,15 +2,18 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "base/parallel.h"
 #include "base/strings.h"
 #include "cli/verbs.h"
+#include "cli/version.h"
 #include "formats/json/json.h"
 #include "formats/sniff.h"
 #include "formats/spec/spec.h"
 #include "ops/evaluate.h"
 #include "report/artifact.h"
+#include "report/delegation.h"
 
 namespace downhaul {
 namespace {
@@ -63,6 +66,8 @@ class Run final : public Verb {
       inputs = *std::move(matched);
     }
     set_num_threads(static_cast<int>(threads_));
+    if (artifact.pte != nullptr) delegation_ = delegation_report(*artifact.pte, nullptr);
+    if (!json_) print_header(graph);
     const auto begin = std::chrono::steady_clock::now();
     auto results = evaluate(graph, inputs);
     if (!results.ok()) return fault(std::move(results).status(), file_);
@@ -87,6 +92,24 @@ class Run final : public Verb {
   static Status fault(Status status, const std::string& file) {
     return Status(ErrorKind::kInvalidFile, status.message())
         .with_context(cat("'", printable(file), "'"));
+  }
+
+  static std::string counted(size_t n, std::string_view what) {
+    return cat(n, " ", what, n == 1 ? "" : "s");
+  }
+
+  /// What a time depends on, before the time: coverage, kernels, threads, build.
+  void print_header(const Graph& graph) const {
+    const std::string coverage =
+        delegation_.has_value()
+            ? cat(counted(static_cast<size_t>(delegation_->call_sites), "delegate call site"), ", ",
+                  counted(static_cast<size_t>(delegation_->kernel_calls), "kernel call"),
+                  " outside")
+            : counted(graph.nodes().size(), "node");
+    std::printf("%s: %s; reference kernels, %s, %s build\n", printable(file_).c_str(),
+                coverage.c_str(), counted(static_cast<size_t>(threads_), "thread").c_str(),
+                build_type());
+    std::fflush(stdout);
   }
 
   Status read_label_file() {
@@ -169,13 +192,20 @@ class Run final : public Verb {
                       static_cast<int>(row), join(parts, ", ").c_str());
         }
       }
-      std::printf("evaluated with the reference kernels in %s ms\n", fixed(ms, 1).c_str());
+      std::printf("evaluated in %s ms\n", fixed(ms, 1).c_str());
       if (!outputs_.empty()) std::printf("wrote %s\n", outputs_.c_str());
       return;
     }
     JsonWriter json;
     json.begin_object();
     json.field("file", file_);
+    if (delegation_.has_value()) {
+      json.field("delegate_call_sites", delegation_->call_sites);
+      json.field("kernel_calls_outside", delegation_->kernel_calls);
+    }
+    json.field("kernels", "reference");
+    json.field("threads", threads_);
+    json.field("build", build_type());
     json.field("milliseconds", ms);
     json.key("outputs").begin_array();
     for (const auto& [output, tensor] : outputs) {
@@ -211,6 +241,7 @@ class Run final : public Verb {
   }
 
   std::string file_, inputs_, outputs_, labels_;
+  std::optional<DelegationReport> delegation_;
   std::vector<std::string> label_names_;
   int64_t top_ = 0;
   std::vector<std::string> keep_;

@@ -5,6 +5,7 @@
 namespace downhaul {
 
 const char* version() { return DOWNHAUL_VERSION; }
+const char* build_type() { return DOWNHAUL_BUILD_TYPE; }
 
 std::string version_line() {
 #if defined(__clang__)
@@ -12,7 +13,7 @@ std::string version_line() {
 #else
   constexpr const char* kCompiler = "GCC " __VERSION__;
 #endif
-  return cat("downhaul ", version(), " (", DOWNHAUL_BUILD_TYPE, " build, ", kCompiler, ")");
+  return cat("downhaul ", version(), " (", build_type(), " build, ", kCompiler, ")");
 }
 
 }  // namespace downhaul
