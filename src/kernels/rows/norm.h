@@ -28,9 +28,6 @@ struct LayerNorm {
 };
 void layer_norm(const LayerNorm& call, ThreadPool& pool);
 
-/// y = v / sqrt(mean v² + eps) · weight for rows, v and the rest as in LayerNorm.
-void rms_norm(const LayerNorm& call, ThreadPool& pool);
-
 /// in, out [batch, channels, plane] row-major: statistics over each of `groups` equal groups of
 /// channels with their planes; instance norm has groups = channels. weight, bias [channels] or
 /// null.
