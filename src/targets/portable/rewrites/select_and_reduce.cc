@@ -50,6 +50,27 @@ std::vector<Value*> split_prod(Node& node, Builder& b) {
   return {v};
 }
 
+// A mean of floats over several dimensions and many elements → one dimension after the other, the
+// last first. The kernel adds up one by one in the element type: over n equal values the error
+// grows to about n·eps/4 of the sum.
+std::vector<Value*> split_mean(Node& node, Builder& b) {
+  constexpr int64_t kMaxAtOnce = 2048;
+  Value* v = node.operand(0);
+  Ints axes = node.ints("dims");
+  if (axes.size() < 2) return {};
+  int64_t count = 1;
+  for (const int64_t axis : axes) {
+    const Dim& size = v->dim(axis);
+    if (!size.is_static() || size.value() == 0) return {};
+    count = size.value() > kMaxAtOnce / count ? kMaxAtOnce + 1 : count * size.value();
+  }
+  if (count <= kMaxAtOnce) return {};
+  std::sort(axes.rbegin(), axes.rend());
+  for (const int64_t axis : axes)
+    v = b.op(ops::kMean, {v}, {{"dims", Ints{axis}}, {"keepdim", node.b("keepdim")}});
+  return {v};
+}
+
 // argmax of bool: the kernel takes numbers
 std::vector<Value*> argmax_of_bool(Node& node, Builder& b) {
   if (node.operand(0)->dtype() != DType::kBool) return {};
@@ -81,6 +102,12 @@ const Rewrite kSplitProd = {
     .name = "split_prod",
     .root = &ops::kProd,
     .apply = split_prod,
+};
+
+const Rewrite kSplitMean = {
+    .name = "split_mean",
+    .root = &ops::kMean,
+    .apply = split_mean,
 };
 
 const Rewrite kArgmaxOfBool = {

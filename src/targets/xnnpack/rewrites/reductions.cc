@@ -64,6 +64,30 @@ Value* sum_dynamic(Builder& b, Value* x, size_t first, size_t last) {
   return matmul(b, left, reshape(b, x, {Dim(1), n, q}));
 }
 
+// The runtime adds up the pixels of an image one by one in f32: over n equal values the error grows
+// to about n·eps/4 of the sum. Above this many pixels they are averaged in blocks first.
+constexpr int64_t kMaxPixelsAtOnce = 2048;
+constexpr int64_t kMaxBlockSide = 16;
+
+// The largest divisor of a side that a block may have.
+int64_t block_side(int64_t size) {
+  for (int64_t side = std::min(size, kMaxBlockSide); side > 1; --side) {
+    if (size % side == 0) return side;
+  }
+  return 1;
+}
+
+// A large image as averages of blocks of equal size, where its sides have divisors.
+Value* average_in_blocks(Builder& b, Value* image) {
+  const int64_t height = image->dim(1).value();
+  const int64_t width = image->dim(2).value();
+  if (width != 0 && height <= kMaxPixelsAtOnce / width) return image;
+  const Ints block = {block_side(height), block_side(width)};
+  if (block == Ints{1, 1}) return image;
+  return b.op(ops::kAvgPool2d, {image},
+              {{"kernel", block}, {"stride", block}, {"layout", std::string("nhwc")}});
+}
+
 }  // namespace
 
 // mean over height and width of an image is a pooling: the two dimensions keep their places.
@@ -76,7 +100,7 @@ const Rewrite kMeanToGlobalPool = {
       size_t last = 0;
       if (!is_f32(x) || x->rank() != 4 || !reduced_block(node, first, last)) return {};
       if (first != 1 || last != 3 || !x->dim(1).is_static() || !x->dim(2).is_static()) return {};
-      Value* y = b.op(ops::kAdaptiveAvgPool2d, {x},
+      Value* y = b.op(ops::kAdaptiveAvgPool2d, {average_in_blocks(b, x)},
                       {{"output_size", Ints{1, 1}}, {"layout", std::string("nhwc")}});
       return {reshape(b, y, node.result()->shape())};
     },
