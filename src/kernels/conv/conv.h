@@ -50,11 +50,11 @@ struct Conv2d {
 /// Whether a convolution of few channels can take the NCHW input of a model as it is.
 bool can_read_planes(const Conv2d& conv);
 
-enum class ConvMethod : uint8_t;
+struct ConvKernel;  // conv/kernel.h
 
 struct ConvPlan {
   Conv2d conv;
-  ConvMethod method{};  ///< row of conv/kernels.inc
+  const ConvKernel* kernel = nullptr;  ///< row of conv/kernels.inc
   size_t packed_bytes = 0;
   size_t table_bytes = 0;
   size_t scratch_bytes = 0;
@@ -63,7 +63,7 @@ struct ConvPlan {
 /// Picks the first row of conv/kernels.inc that can do it. `num_threads` sizes the scratch.
 ConvPlan plan_conv2d(const Conv2d& conv, int num_threads);
 /// Name of the row, for profiles.
-std::string_view method_name(const ConvPlan& plan);
+std::string_view kernel_name(const ConvPlan& plan);
 
 /// `weight` [channels_out, channels_in / groups, kernel_h, kernel_w] contiguous; `bias`
 /// [channels_out] or null.
