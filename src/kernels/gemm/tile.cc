@@ -52,9 +52,7 @@ HWY_INLINE V load_some(const float* from, int64_t count) {
   return hn::Zero(kD);
 }
 
-/// Epilogue of rows that are in memory, `from` with rows of `width`; columns from `column` on.
-HWY_NOINLINE void finish(const TileArgs& args, int rows, const float* from, int width,
-                         int64_t column) {
+void finish(const TileArgs& args, int rows, const float* from, int64_t width, int64_t column) {
   const Epilogue& e = *args.epilogue;
   const int64_t columns = HWY_MIN(args.columns - column, width);
   const V scale = hn::Set(kD, e.scale);
@@ -63,7 +61,7 @@ HWY_NOINLINE void finish(const TileArgs& args, int rows, const float* from, int 
       float* to = args.c + i * args.ldc + column;
       const float* operand = args.operand + i * args.operand_stride + column;
       for (int64_t j = 0; j < columns; j += kLanes) {
-        V v = hn::Mul(hn::Load(kD, from + i * width + j), scale);
+        V v = hn::Mul(hn::LoadU(kD, from + i * width + j), scale);
         if (e.combine == Combine::kNone) {
           v = activation(kD, v);
         } else {
@@ -208,7 +206,7 @@ void tile_rows(const TileArgs& args) {
 
 template <int... I>
 constexpr TileTable make_table(std::integer_sequence<int, I...>) {
-  TileTable table{kShape.name, kShape.mr, kShape.nr, {}};
+  TileTable table{kShape.name, kShape.mr, kShape.nr, {}, finish};
   ((table.rows[I + 1] = tile_rows<I + 1>), ...);
   return table;
 }

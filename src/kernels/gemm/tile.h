@@ -39,12 +39,17 @@ struct TileArgs {
 };
 
 using TileFn = void (*)(const TileArgs&);
+/// The epilogue alone, for `rows` rows of sums in memory, `width` apart (a multiple of 16 floats,
+/// all readable), which are the columns of `args` from `column` on.
+using FinishFn = void (*)(const TileArgs& args, int rows, const float* sums, int64_t width,
+                          int64_t column);
 
 struct TileTable {
   std::string_view name;
   int mr = 0;
   int nr = 0;
   TileFn rows[kMaxTileRows + 1] = {};  // index: number of rows, 1 ... mr
+  FinishFn finish = nullptr;
 };
 
 /// The table of the ISA in use.
