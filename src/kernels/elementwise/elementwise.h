@@ -12,7 +12,7 @@
 /// not on the ISA either, but for the last places of transcendental functions where the x86-64
 /// baseline has no fused multiply-add. Errors of those: kernels/math-inl.h.
 ///
-/// Nothing here allocates or fails. The result may be the memory of an operand that has the same
+/// Nothing here allocates or fails. The result may be the memory of an operand of the same type and
 /// strides; otherwise they must not overlap. Buffers need no alignment beyond their elements'.
 namespace downhaul::kernels {
 
