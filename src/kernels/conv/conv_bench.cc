@@ -119,7 +119,7 @@ void bench(const Network& network, const Options& options, double peak) {
   Buffer in = allocate(static_cast<size_t>(most) * 4);
   Buffer out = allocate(static_cast<size_t>(most) * 4);
   const Buffer residual = allocate(static_cast<size_t>(most) * 4);
-  for (const Buffer* b : {&in, &out, &residual}) fill(b->get(), most, 1);
+  for (float* b : {in.get(), out.get(), residual.get()}) fill(b, most, 1);
 
   std::vector<std::vector<double>> seconds(steps.size());
   std::vector<double> totals;
