@@ -7,23 +7,21 @@
 
 #include "base/thread_pool.h"
 #include "kernels/elementwise/loops.h"
+#include "kernels/image/image.h"
 
-/// Moving elements of any type. Nothing here allocates or fails in the functions that move; source
-/// and result must not overlap, unless said otherwise. For permutations, whose inner runs are
-/// short, see image/permute.h.
+/// Moving elements of any type. The functions that move neither allocate nor fail; source and
+/// result must not overlap, unless said otherwise. Sizes of elements are 1, 2, 4 or 8 bytes.
 namespace downhaul::kernels {
 
 /// Which element of the source goes where; strides in elements, 0 to repeat, negative to go back.
-/// Reduced to as few dimensions as they allow.
 struct Copy {
-  Loops loops;  ///< one operand
-  int64_t element_size = 4;
+  PermutePlan plan;
   int64_t from = 0;  ///< first element of the source and of the result
   int64_t to = 0;
 };
 
 /// result[to + Σ i·to_strides] = source[from + Σ i·from_strides] for every i below `sizes`.
-/// Nothing when more than Loops::kMaxRank dimensions are left.
+/// Nothing when more dimensions are left, after merging those that go together, than fit.
 std::optional<Copy> plan_copy(Extents sizes, Extents from_strides, Extents to_strides, int64_t from,
                               int64_t to, int64_t element_size);
 

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "base/thread_pool.h"
 #include "kernels/elementwise/loops.h"
@@ -40,27 +42,34 @@ struct Gather {
 bool gather(const Gather& call, const Indices& indices, const void* source, void* result,
             ThreadPool& pool);
 
-/// Indexing with several index tensors (index, index_put of the IR): the picked elements stand at
-/// [before, B, after], where `before` and `after` are kept dimensions of the source, merged as far
-/// as they can be, and B is the broadcast shape of the index tensors.
+/// Indexing with several index tensors, as self[i, :, j] of Python (index and index_put of the IR).
+/// The picked elements stand at [before, B, after]: B is the broadcast shape of the index tensors,
+/// `before` and `after` are kept dimensions of the source.
 struct IndexCall {
   static constexpr int kMaxIndices = 4;
 
   int64_t element_size = 4;
   int num_indices = 0;
-  Loops index_loops;  ///< over B; one operand per index tensor
+  /// To be set before the call; in the order of the indexed dimensions.
   std::array<Indices, kMaxIndices> indices{};
   std::array<int64_t, kMaxIndices> sizes{};    ///< of the indexed dimensions of the source
   std::array<int64_t, kMaxIndices> strides{};  ///< theirs, in elements
-  Loops before;                                ///< operand 0: strides in the source
+  Loops index_loops;                           ///< over B; an operand per index tensor, then values
+  Loops before;                                ///< operands: source, values
   Loops after;
 };
+/// `index_sizes` has an entry per dimension of the source: the shape of its index tensor, or
+/// nothing where the dimension is kept. `values` broadcasts to the picked shape (index: leave it
+/// out). Nothing when there are more index tensors or dimensions than fit.
+std::optional<IndexCall> plan_index(Extents source,
+                                    std::span<const std::optional<Extents>> index_sizes,
+                                    std::optional<Extents> values, int64_t element_size);
 /// result [before, B, after], row-major.
 bool index(const IndexCall& call, const void* source, void* result, ThreadPool& pool);
-/// target, which already holds self, at the picked places = values, with strides as the loops'
-/// second operands say (before, after) and the last operand of index_loops (B). Element by element
-/// in order, so the last of equal places stays. With `accumulate` adds, of this type.
-bool index_put(const IndexCall& call, const void* values, bool accumulate, Element element,
-               void* target);
+/// `target`, which already holds self, at the picked places = values. Element by element in order,
+/// so that of several values for one place the last stays.
+bool index_put(const IndexCall& call, const void* values, void* target);
+/// The same with += in the type (bool: or), which is not f16 or bf16.
+bool index_add(const IndexCall& call, Element element, const void* values, void* target);
 
 }  // namespace downhaul::kernels
