@@ -1,0 +1,90 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/plan.h"
+#include "engine/weights.h"
+#include "ir/graph.h"
+#include "ops/evaluate.h"
+
+/// Fast evaluation on this machine's CPU: prepare once, lay out for the sizes at hand, run often.
+namespace downhaul {
+
+struct EngineOptions {
+  int num_threads = 1;
+  /// For tests of the engine itself.
+  bool reference_only = false;
+  bool share_arena = true;
+};
+
+/// A program made ready: its graph after the rewrites that every lowering shares, and its weights
+/// packed. Immutable to its users; any number of sessions may share one, from any thread.
+class EngineModel {
+ public:
+  /// `graph` is copied and rewritten; constants keep pointing into their files.
+  /// Errors: kInvalidGraph from the rewrites; kUnsupported for graph state.
+  /// `cache_folder`, unless empty, keeps packed weights for later processes (see Weights).
+  static Result<std::shared_ptr<EngineModel>> prepare(const Graph& graph,
+                                                      std::string cache_folder = "");
+  /// The graph as it is, without rewrites: what tests of single kernels want.
+  static std::shared_ptr<EngineModel> as_it_is(const Graph& graph);
+
+  const Graph& graph() const { return *graph_; }
+  engine::Weights& weights() { return weights_; }
+  const engine::Weights& weights() const { return weights_; }
+
+ private:
+  EngineModel(std::unique_ptr<Graph> graph, std::string cache_folder)
+      : graph_(std::move(graph)), weights_(std::move(cache_folder)) {}
+  std::unique_ptr<Graph> graph_;
+  engine::Weights weights_;
+};
+
+/// One stream of runs: activations and threads of its own. Not for several callers at a time.
+class Session {
+ public:
+  Session(std::shared_ptr<EngineModel> model, const EngineOptions& options = {});
+  ~Session();
+
+  /// Lays out activations for these values of the model's symbols; a model of static sizes takes
+  /// none. Weights that these sizes need in another layout are packed now. A repetition is free.
+  Status reshape(const Bindings& bindings = {});
+
+  /// Outputs in the order of the graph's, for `inputs` in its order; reshapes as the inputs demand.
+  /// Errors: kInvalidArgument for an input that does not fit, or for data that no kernel may follow
+  /// (an index outside its table).
+  Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs);
+
+  /// After reshape, on the caller's memory: row-major, aligned to the element, of the plan's sizes,
+  /// inputs and outputs apart. Does not allocate, unless an operator has only its reference kernel
+  /// (see Step::is_reference).
+  Status run(std::span<const void* const> inputs, std::span<void* const> outputs);
+
+  /// Null before the first reshape.
+  const engine::Plan* plan() const { return plan_.get(); }
+  const EngineModel& model() const { return *model_; }
+  int num_threads() const { return pool_.num_threads(); }
+
+  /// Nanoseconds of each step of the plan in the last run, when switched on.
+  void set_profiling(bool on) { profiling_ = on; }
+  const std::vector<int64_t>& step_nanoseconds() const { return nanoseconds_; }
+
+ private:
+  std::shared_ptr<EngineModel> model_;
+  EngineOptions options_;
+  ThreadPool pool_;
+  Bindings bindings_;
+  std::unique_ptr<Graph> specialized_;  ///< what the plan points into, when sizes are dynamic
+  std::unique_ptr<engine::Plan> plan_;
+  std::byte* arena_ = nullptr;
+  size_t arena_bytes_ = 0;
+  std::vector<std::byte*> pointers_;  ///< of each buffer
+  bool profiling_ = false;
+  std::vector<int64_t> nanoseconds_;
+};
+
+}  // namespace downhaul

@@ -1,0 +1,335 @@
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "kernels/isa.h"
+#include "tests/tools/graph_file.h"
+#include "tests/tools/random_graph.h"
+
+namespace downhaul {
+namespace {
+
+std::unique_ptr<Graph> parse(const std::string& text) {
+  auto graph = parse_graph(text, find_op);
+  DH_CHECK(graph.ok());
+  return *std::move(graph);
+}
+
+Result<std::vector<Tensor>> run_with(const std::shared_ptr<EngineModel>& model,
+                                     const std::vector<Tensor>& inputs, EngineOptions options) {
+  Session session(model, options);
+  return session.run(inputs);
+}
+
+/// Sums of at most some hundred terms below 8 in magnitude, each rounded: 2^-16 of the largest
+/// partial sum; half types round the result once more, perhaps at different places.
+double tolerance(DType dtype, double expected) {
+  const double scale = std::max(1.0, std::abs(expected));
+  if (dtype == DType::kF16) return scale * 0x1p-9;
+  if (dtype == DType::kBF16) return scale * 0x1p-6;
+  return scale * 0x1p-16;
+}
+
+::testing::AssertionResult close(const Tensor& found, const Tensor& expected, bool exact) {
+  if (found.sizes() != expected.sizes() || found.dtype() != expected.dtype()) {
+    return ::testing::AssertionFailure()
+           << "found " << describe(found) << ", expected " << describe(expected);
+  }
+  for (int64_t i = 0; i < found.num_elements(); ++i) {
+    const double f = found.at(i);
+    const double e = expected.at(i);
+    if (f == e || (std::isnan(f) && std::isnan(e))) continue;
+    if (!exact && is_float(expected.dtype()) && std::isfinite(e) &&
+        std::abs(f - e) <= tolerance(expected.dtype(), e)) {
+      continue;
+    }
+    return ::testing::AssertionFailure()
+           << "element " << i << ": found " << f << ", expected " << e;
+  }
+  return ::testing::AssertionSuccess();
+}
+
+void expect_close(const std::vector<Tensor>& found, const std::vector<Tensor>& expected,
+                  const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  for (size_t k = 0; k < found.size(); ++k) {
+    EXPECT_TRUE(close(found[k], expected[k], false)) << what << ", output " << k;
+  }
+}
+
+void expect_same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b,
+                      const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (size_t k = 0; k < a.size(); ++k) {
+    EXPECT_TRUE(same_bytes(a[k], b[k])) << what << ", output " << k;
+  }
+}
+
+// --- every operator, with its operands as constants (weights packed) and as inputs
+
+TEST(Engine, EveryOperatorGivesWhatItsReferenceGives) {
+  auto graphs = testing::read_graphs(std::string(DH_SOURCE_DIR) + "/src/ops/op_cases.dh");
+  ASSERT_TRUE(graphs.ok()) << graphs.status().message();
+  ASSERT_GT(graphs->size(), 100u);
+  for (const auto& graph : *graphs) {
+    const auto expected = evaluate(*graph, {});
+    if (!expected.ok()) continue;  // cases of what a kernel refuses
+    for (const Isa isa : supported_isas()) {
+      const ScopedIsa scoped(isa);
+      const std::string what = cat(graph->name, " on ", name(isa));
+      const auto found = run_with(EngineModel::as_it_is(*graph), {}, {.num_threads = 2});
+      ASSERT_TRUE(found.ok()) << what << ": " << found.status().message();
+      expect_close(*found, *expected, what);
+    }
+    // The same node on inputs.
+    Graph on_inputs;
+    const Node& node = *graph->first_node();
+    std::vector<Value*> values;
+    std::vector<Tensor> inputs;
+    for (const Value* v : node.operands()) {
+      if (v == nullptr) {
+        values.push_back(nullptr);
+        continue;
+      }
+      values.push_back(on_inputs.add_input(cat("x", inputs.size()), v->type()));
+      inputs.push_back(v->constant());
+    }
+    NamedAttrs attrs;
+    for (const SchemaArg& arg : node.schema().args) {
+      if (arg.kind == ArgKind::kTensor || arg.kind == ArgKind::kTensorList) continue;
+      attrs.emplace_back(arg.name, node.attr(arg.name));
+    }
+    auto inserted = on_inputs.insert(nullptr, node.op(), values, attrs);
+    ASSERT_TRUE(inserted.ok()) << graph->name;
+    for (int r = 0; r < (*inserted)->num_results(); ++r) {
+      on_inputs.add_output((*inserted)->result(r), cat("y", r));
+    }
+    const auto wanted = evaluate(on_inputs, inputs);
+    ASSERT_TRUE(wanted.ok()) << graph->name;
+    const auto found = run_with(EngineModel::as_it_is(on_inputs), inputs, {.num_threads = 2});
+    ASSERT_TRUE(found.ok()) << graph->name << ": " << found.status().message();
+    expect_close(*found, *wanted, cat(graph->name, " on inputs"));
+  }
+}
+
+// --- whole graphs
+
+/// Whether the reference kernels take no more than a moment.
+bool is_small(const Graph& graph) {
+  int64_t work = 0;
+  for (const auto& node : graph.nodes()) {
+    for (int r = 0; r < node->num_results(); ++r) {
+      int64_t elements = 1;
+      for (const int64_t size : max_sizes(node->result(r)->shape())) elements *= size;
+      work += elements;
+    }
+    if (node->op().multiply_adds != nullptr) work += node->op().multiply_adds(*node);
+  }
+  return work < 1 << 20;
+}
+
+/// The graphs of a file of tests/rewrites: indented blocks after "before:" and "after:".
+std::vector<std::unique_ptr<Graph>> graphs_of(const std::filesystem::path& file) {
+  const auto text = read_text_file(file.string());
+  DH_CHECK(text.ok());
+  std::vector<std::string> blocks;
+  bool inside = false;
+  for (const std::string_view line : split(*text, '\n')) {
+    if (line.starts_with("before:") || line.starts_with("after:")) {
+      inside = true;
+      blocks.emplace_back();
+    } else if (!line.starts_with(" ")) {
+      inside = false;
+    } else if (inside) {
+      blocks.back() += std::string(line) + "\n";
+    }
+  }
+  std::vector<std::unique_ptr<Graph>> graphs;
+  for (const std::string& block : blocks) {
+    auto graph = parse_graph("graph g {\n" + block + "}\n", find_op);
+    if (graph.ok()) graphs.push_back(*std::move(graph));  // "after: unchanged" is none
+  }
+  return graphs;
+}
+
+TEST(Engine, GraphsOfRewritesGiveWhatTheReferenceGives) {
+  int compared = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(DH_SOURCE_DIR) + "/tests/rewrites")) {
+    if (entry.path().extension() != ".dh") continue;
+    const std::string file = entry.path().stem().string();
+    for (const auto& graph : graphs_of(entry.path())) {
+      if (!is_small(*graph)) continue;
+      for (const Bindings& bindings : testing::sample_bindings(*graph)) {
+        const auto inputs = testing::random_inputs(*graph, bindings, 5);
+        const auto expected = evaluate(*graph, inputs);
+        if (!expected.ok()) continue;  // random integers that are no indices
+        const auto model = EngineModel::prepare(*graph);
+        ASSERT_TRUE(model.ok()) << file << ": " << model.status().message();
+        for (const auto& m : {*model, EngineModel::as_it_is(*graph)}) {
+          const auto found = run_with(m, inputs, {});
+          ASSERT_TRUE(found.ok()) << file << ": " << found.status().message();
+          expect_close(*found, *expected, file);
+          ++compared;
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 100);
+}
+
+TEST(Engine, SharingMemoryAndThreadsChangeNoBit) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const auto graph = testing::random_graph(seed);
+    const auto inputs = testing::random_inputs(*graph, {}, seed);
+    const auto model = EngineModel::as_it_is(*graph);
+    const auto apart = run_with(model, inputs, {.share_arena = false});
+    ASSERT_TRUE(apart.ok()) << seed << ": " << apart.status().message();
+    for (const int threads : {1, 2, 3}) {
+      const auto shared = run_with(model, inputs, {.num_threads = threads});
+      ASSERT_TRUE(shared.ok()) << seed;
+      expect_same_bits(*shared, *apart, cat("seed ", seed, ", threads ", threads));
+    }
+    const auto expected = evaluate(*graph, inputs);
+    ASSERT_TRUE(expected.ok()) << seed;
+    expect_close(*apart, *expected, cat("seed ", seed));
+    const auto reference = run_with(model, inputs, {.reference_only = true});
+    ASSERT_TRUE(reference.ok()) << seed;
+    expect_same_bits(*reference, *expected, cat("reference kernels, seed ", seed));
+  }
+}
+
+TEST(Engine, ActivationsAreTakenIntoTheProductBeforeThem) {
+  const auto graph = parse(R"(graph g {
+  input %x: f32[2,5,8]
+  input %r: f32[2,5,16]
+  const %w: f32[16,8] = random 1
+  const %b: f32[16] = random 2
+  %y: f32[2,5,16] = linear(%x, %w, %b)
+  %g: f32[2,5,16] = gelu(%y)
+  %s: f32[2,5,16] = add(%r, %g)
+  return %s as "s"
+}
+)");
+  const auto model = EngineModel::as_it_is(*graph);
+  Session session(model);
+  const auto inputs = testing::random_inputs(*graph, {}, 3);
+  const auto found = session.run(inputs);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  ASSERT_EQ(session.plan()->steps.size(), 1u);
+  EXPECT_EQ(session.plan()->steps[0].kernel, "gemm + gelu + add");
+  const auto expected = evaluate(*graph, inputs);
+  expect_close(*found, *expected, "fused");
+}
+
+TEST(Engine, AValueThatIsReadTwiceIsNotTakenIn) {
+  const auto graph = parse(R"(graph g {
+  input %x: f32[9,8]
+  const %w: f32[16,8] = random 1
+  %y: f32[9,16] = linear(%x, %w)
+  %g: f32[9,16] = clamp(%y, min=0.0)
+  %s: f32[9,16] = add(%y, %g)
+  return %s as "s"
+}
+)");
+  const auto inputs = testing::random_inputs(*graph, {}, 3);
+  const auto found = run_with(EngineModel::as_it_is(*graph), inputs, {});
+  ASSERT_TRUE(found.ok());
+  expect_close(*found, *evaluate(*graph, inputs), "read twice");
+}
+
+TEST(Engine, ReshapesForEachSizeOfADynamicModel) {
+  const auto graph = parse(R"(graph g {
+  symbol s in [1, 40]
+  input %x: f32[1,s,8]
+  const %w: f32[16,8] = random 1
+  %y: f32[1,s,16] = linear(%x, %w)
+  %p: f32[1,16,s] = permute(%y, dims=[0,2,1])
+  return %p as "p"
+}
+)");
+  const auto model = EngineModel::as_it_is(*graph);
+  Session session(model);
+  for (const int64_t s : {1, 40, 7, 8, 9, 40}) {
+    const auto inputs = testing::random_inputs(*graph, {{"s", s}}, 4);
+    const auto found = session.run(inputs);
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    expect_close(*found, *evaluate(*graph, inputs), cat("s = ", s));
+  }
+  EXPECT_FALSE(session.run(testing::random_inputs(*graph, {{"s", 41}}, 4)).ok());
+}
+
+TEST(Engine, AnInputThatDoesNotFitIsRefused) {
+  const auto graph = parse(R"(graph g {
+  input %x: f32[2,3]
+  %y: f32[2,3] = neg(%x)
+  return %y as "y"
+}
+)");
+  Session session(EngineModel::as_it_is(*graph));
+  EXPECT_FALSE(session.run({Tensor(DType::kF32, {3, 2})}).ok());
+  EXPECT_FALSE(session.run({Tensor(DType::kI64, {2, 3})}).ok());
+  EXPECT_FALSE(session.run(std::vector<Tensor>{}).ok());
+}
+
+TEST(Engine, AnIndexOutsideItsTableIsRefused) {
+  const auto graph = parse(R"(graph g {
+  input %i: i64[2]
+  const %w: f32[5,3] = random 1
+  %y: f32[2,3] = embedding(%w, %i)
+  return %y as "y"
+}
+)");
+  Session session(EngineModel::as_it_is(*graph));
+  EXPECT_TRUE(session.run({Tensor::from<int64_t>({2}, std::vector<int64_t>{0, 4})}).ok());
+  EXPECT_FALSE(session.run({Tensor::from<int64_t>({2}, std::vector<int64_t>{0, 5})}).ok());
+  EXPECT_FALSE(session.run({Tensor::from<int64_t>({2}, std::vector<int64_t>{-1, 0})}).ok());
+}
+
+TEST(Engine, PackedWeightsComeBackFromTheCache) {
+  const auto graph = parse(R"(graph g {
+  input %x: f32[20,8]
+  const %w: f32[40,8] = random 1
+  const %b: f32[40] = random 2
+  %y: f32[20,40] = linear(%x, %w, %b)
+  return %y as "y"
+}
+)");
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / cat("downhaul_cache_", ::getpid());
+  const auto inputs = testing::random_inputs(*graph, {}, 3);
+  const auto expected = *run_with(EngineModel::as_it_is(*graph), inputs, {});
+  const auto run_cached = [&](int from_cache) {
+    const auto model = EngineModel::prepare(*graph, folder.string());
+    ASSERT_TRUE(model.ok());
+    const auto found = run_with(*model, inputs, {});
+    ASSERT_TRUE(found.ok());
+    expect_same_bits(*found, expected, "with a cache");
+    EXPECT_EQ((*model)->weights().num_from_cache(), from_cache);
+  };
+  run_cached(0);
+  run_cached(1);
+  // A file that was cut, or in which a bit has changed, is made anew.
+  std::filesystem::path file;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) file = entry.path();
+  const auto size = std::filesystem::file_size(file);
+  std::filesystem::resize_file(file, size - 1);
+  run_cached(0);
+  run_cached(1);
+  {
+    std::fstream damage(file, std::ios::in | std::ios::out | std::ios::binary);
+    damage.seekp(static_cast<std::streamoff>(size - 5));
+    damage.put('\x55');
+  }
+  run_cached(0);
+  run_cached(1);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace downhaul
