@@ -64,10 +64,11 @@ using One = hn::CappedTag<float, 1>;
 /// loaded once for all results that see it. Each result has one sum, taps in order.
 template <class D, int kWidth, int kStride, int kOut>
 HWY_INLINE void depthwise_step(D d, const DepthwiseRow& row, int64_t x, int64_t c) {
-  const float* w = row.packed + c / 32 * row.block + c % 32;
+  const float* w = row.packed + (c >> 5) * row.block + (c & 31);
   hn::Vec<D> acc[kOut];
   const auto bias = hn::LoadU(d, w);
-  for (auto& a : acc) a = bias;
+#pragma GCC unroll 4
+  for (int o = 0; o < kOut; ++o) acc[o] = bias;
   w += 32 * (1 + row.first_tap_row * kWidth);
   for (int64_t i = 0; i < row.tap_rows; ++i, w += 32 * kWidth) {
     const float* const* pixels = row.pixels[i] + x * kStride;
@@ -107,7 +108,8 @@ HWY_INLINE void depthwise_channels(const DepthwiseRow& row, int64_t x) {
 }
 
 template <int kWidth, int kStride>
-HWY_INLINE void depthwise_row(const DepthwiseRow& row) {
+HWY_INLINE void depthwise_row(const DepthwiseRow& args) {
+  const DepthwiseRow row = args;  // that stores do not make it be read again
   int64_t x = 0;
   for (; x + 4 <= row.count; x += 4) depthwise_channels<kWidth, kStride, 4>(row, x);
   if (x + 2 <= row.count) {
