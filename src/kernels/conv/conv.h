@@ -76,4 +76,18 @@ void build_conv2d_table(const ConvPlan& plan, int32_t* table);
 void run_conv2d(const ConvPlan& plan, const float* in, const float* packed, const int32_t* table,
                 const Epilogue& epilogue, float* out, void* scratch, ThreadPool& pool);
 
+/// A 1x1 convolution and the depthwise one that alone reads its result, in one pass over the image:
+/// the expanded image, several times as large as both ends, stays in cache. Both are planned and
+/// packed as usual; the result has the same bits as one after the other.
+bool can_fuse_expand(const ConvPlan& expand, const ConvPlan& depthwise);
+/// Whether it is worth while, by the size of the expanded image.
+bool is_fusing_expand_faster(const ConvPlan& expand, const ConvPlan& depthwise);
+size_t fused_expand_scratch_bytes(const ConvPlan& depthwise, int num_threads);
+/// `expand_epilogue` has no operand; depthwise.conv.in.stride and expand.conv.out_stride are not
+/// read.
+void run_fused_expand(const ConvPlan& expand, const float* in, const float* expand_packed,
+                      const Epilogue& expand_epilogue, const ConvPlan& depthwise,
+                      const float* packed, const Epilogue& epilogue, float* out, void* scratch,
+                      ThreadPool& pool);
+
 }  // namespace downhaul::kernels

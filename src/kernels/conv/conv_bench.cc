@@ -1,5 +1,6 @@
 // Times the convolutions of whole networks, layer after layer as a network runs them:
 //   conv_bench [--threads N] [--runs N] [--network NAME-PREFIX] [--quiet] [--reassociate]
+//   [--no-fusing]
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -22,7 +23,8 @@ struct Layer {
   int64_t height, width, channels, channels_out, kernel, stride, padding, dilation, groups;
   Activation activation;
   bool has_residual;
-  int times;
+
+  bool operator==(const Layer&) const = default;
 };
 struct Network {
   const char* name;
@@ -32,8 +34,8 @@ struct Network {
 std::vector<Network> networks() {
   std::vector<Network> all;
 #define DH_NETWORK(name) all.push_back({name, {}});
-#define DH_LAYER(h, w, c, o, k, s, p, d, g, activation, residual, times) \
-  all.back().layers.push_back({h, w, c, o, k, s, p, d, g, Activation::activation, residual, times});
+#define DH_LAYER(h, w, c, o, k, s, p, d, g, activation, residual) \
+  all.back().layers.push_back({h, w, c, o, k, s, p, d, g, Activation::activation, residual});
 #include "kernels/conv/layers.inc"
 #undef DH_LAYER
 #undef DH_NETWORK
@@ -56,6 +58,9 @@ struct Step {
   Epilogue epilogue;
   Buffer packed;
   Buffer table;
+  bool fuses_next = false;
+
+  const int32_t* offsets() const { return reinterpret_cast<const int32_t*>(table.get()); }
 };
 
 void fill(float* to, int64_t count, float size) {
@@ -75,105 +80,158 @@ struct Options {
   std::string_view network;
   bool quiet = false;
   bool reassociate = false;
+  bool fuse = true;
 };
 
-void bench(const Network& network, const Options& options, double peak) {
-  using Clock = std::chrono::steady_clock;
-  ThreadPool pool(options.threads);
-  std::vector<Step> steps;
-  size_t scratch_bytes = 0;
-  int64_t most = 0;
-  for (const Layer& l : network.layers) {
-    Conv2d conv{.in = {1, l.height, l.width, l.channels, l.channels},
-                .channels_out = l.channels_out,
-                .groups = l.groups,
-                .window = {l.kernel, l.kernel, l.stride, l.stride, l.padding, l.padding, l.padding,
-                           l.padding, l.dilation, l.dilation},
-                .out_stride = l.channels_out,
-                .planes_in = false,
-                .may_reassociate = options.reassociate};
-    conv.planes_in = l.channels == 3;
-    most = std::max({most, l.height * l.width * l.channels,
-                     conv.height_out() * conv.width_out() * l.channels_out});
-    for (int i = 0; i < l.times; ++i) {
-      Step step{.layer = &l, .plan = plan_conv2d(conv, options.threads)};
-      const int64_t weights = l.channels_out * l.channels / l.groups * l.kernel * l.kernel;
-      const Buffer weight = allocate(static_cast<size_t>(weights) * 4);
-      // Keeps the size of activations from layer to layer.
-      fill(weight.get(), weights, 2.4f / std::sqrt(static_cast<float>(weights / l.channels_out)));
-      const Buffer bias = allocate(static_cast<size_t>(l.channels_out) * 4);
-      fill(bias.get(), l.channels_out, 0.1f);
-      step.packed = allocate(step.plan.packed_bytes);
-      step.table = allocate(step.plan.table_bytes);
-      pack_conv2d(step.plan, weight.get(), bias.get(), step.packed.get(), pool);
-      build_conv2d_table(step.plan, reinterpret_cast<int32_t*>(step.table.get()));
-      step.epilogue.activation = l.activation;
-      if (l.activation == Activation::kClamp) step.epilogue.lo = 0;
-      if (l.has_residual) step.epilogue.combine = Combine::kAddBefore;
-      step.epilogue.operand_stride = l.channels_out;
-      scratch_bytes = std::max(scratch_bytes, step.plan.scratch_bytes);
-      steps.push_back(std::move(step));
+Step prepare(const Layer& l, const Options& options, ThreadPool& pool) {
+  const Conv2d conv{.in = {1, l.height, l.width, l.channels, image_stride(l.channels)},
+                    .channels_out = l.channels_out,
+                    .groups = l.groups,
+                    .window = {l.kernel, l.kernel, l.stride, l.stride, l.padding, l.padding,
+                               l.padding, l.padding, l.dilation, l.dilation},
+                    .out_stride = image_stride(l.channels_out),
+                    .planes_in = l.channels == 3,
+                    .may_reassociate = options.reassociate};
+  Step step{.layer = &l, .plan = plan_conv2d(conv, options.threads)};
+  const int64_t depth = l.channels / l.groups * l.kernel * l.kernel;
+  const Buffer weight = allocate(static_cast<size_t>(l.channels_out * depth) * 4);
+  // Keeps the size of activations from layer to layer.
+  fill(weight.get(), l.channels_out * depth, 2.4f / std::sqrt(static_cast<float>(depth)));
+  const Buffer bias = allocate(static_cast<size_t>(l.channels_out) * 4);
+  fill(bias.get(), l.channels_out, 0.1f);
+  step.packed = allocate(step.plan.packed_bytes);
+  step.table = allocate(step.plan.table_bytes);
+  pack_conv2d(step.plan, weight.get(), bias.get(), step.packed.get(), pool);
+  build_conv2d_table(step.plan, reinterpret_cast<int32_t*>(step.table.get()));
+  step.epilogue.activation = l.activation;
+  if (l.activation == Activation::kClamp) step.epilogue.lo = 0;
+  if (l.has_residual) step.epilogue.combine = Combine::kAddBefore;
+  step.epilogue.operand_stride = conv.out_stride;
+  return step;
+}
+
+/// A network with its buffers.
+class Bench {
+ public:
+  Bench(const Network& network, const Options& options)
+      : options_(options), pool_(options.threads) {
+    for (const Layer& l : network.layers) steps_.push_back(prepare(l, options, pool_));
+    size_t scratch_bytes = 0;
+    size_t most = 0;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const Conv2d& conv = steps_[i].plan.conv;
+      const int64_t in = conv.in.height * conv.in.width * conv.in.stride;
+      const int64_t out = conv.height_out() * conv.width_out() * conv.out_stride;
+      most = std::max(most, static_cast<size_t>(std::max(in, out)));
+      scratch_bytes = std::max(scratch_bytes, steps_[i].plan.scratch_bytes);
+      if (!options.fuse || i + 1 == steps_.size() || steps_[i].layer->has_residual) continue;
+      const ConvPlan& next = steps_[i + 1].plan;
+      if (!is_fusing_expand_faster(steps_[i].plan, next)) continue;
+      steps_[i].fuses_next = true;
+      scratch_bytes = std::max(scratch_bytes, fused_expand_scratch_bytes(next, options.threads));
+    }
+    scratch_ = allocate(scratch_bytes);
+    for (Buffer* b : {&in_, &out_, &residual_}) {
+      *b = allocate(most * 4);
+      fill(b->get(), static_cast<int64_t>(most), 1);
     }
   }
-  const Buffer scratch = allocate(scratch_bytes);
-  Buffer in = allocate(static_cast<size_t>(most) * 4);
-  Buffer out = allocate(static_cast<size_t>(most) * 4);
-  const Buffer residual = allocate(static_cast<size_t>(most) * 4);
-  for (float* b : {in.get(), out.get(), residual.get()}) fill(b, most, 1);
 
-  std::vector<std::vector<double>> seconds(steps.size());
-  std::vector<double> totals;
-  for (int run = -3; run < options.runs; ++run) {
+  /// One pass; adds the seconds of each step to `seconds`.
+  double run(std::vector<std::vector<double>>* seconds) {
+    using Clock = std::chrono::steady_clock;
     double total = 0;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      Step& s = steps[i];
-      if (s.layer->has_residual) s.epilogue.operand = residual.get();
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      Step& s = steps_[i];
+      if (s.layer->has_residual) s.epilogue.operand = residual_.get();
       const auto start = Clock::now();
-      run_conv2d(s.plan, in.get(), s.packed.get(), reinterpret_cast<int32_t*>(s.table.get()),
-                 s.epilogue, out.get(), scratch.get(), pool);
+      if (s.fuses_next) {
+        const Step& next = steps_[i + 1];
+        run_fused_expand(s.plan, in_.get(), s.packed.get(), s.epilogue, next.plan,
+                         next.packed.get(), next.epilogue, out_.get(), scratch_.get(), pool_);
+      } else {
+        run_conv2d(s.plan, in_.get(), s.packed.get(), s.offsets(), s.epilogue, out_.get(),
+                   scratch_.get(), pool_);
+      }
       const std::chrono::duration<double> taken = Clock::now() - start;
-      std::swap(in, out);
+      std::swap(in_, out_);
       total += taken.count();
-      if (run >= 0) seconds[i].push_back(taken.count());
+      if (seconds != nullptr) (*seconds)[i].push_back(taken.count());
+      if (s.fuses_next) ++i;
     }
-    if (run >= 0) totals.push_back(total);
+    return total;
   }
 
-  const auto median = [](std::vector<double>& v) {
-    std::nth_element(v.begin(), v.begin() + static_cast<ptrdiff_t>(v.size() / 2), v.end());
-    return v[v.size() / 2];
-  };
-  int64_t all_multiply_adds = 0;
-  for (size_t i = 0; i < steps.size(); ++i) all_multiply_adds += multiply_adds(steps[i].plan.conv);
-  const double best = *std::min_element(totals.begin(), totals.end());
-  const auto rate = [](int64_t count, double time) {
-    return 2e-9 * static_cast<double>(count) / time;
-  };
-  const double total_rate = rate(all_multiply_adds, best);
-  std::printf(
-      "%-26s %d thread(s): median %7.3f ms, best %7.3f ms, %6.1f GFLOP/s, %3.0f %% of peak\n",
-      network.name, options.threads, 1e3 * median(totals), 1e3 * best, total_rate,
-      100 * total_rate / peak / options.threads);
-  if (options.quiet) return;
-  for (size_t i = 0; i < steps.size();) {
+  const std::vector<Step>& steps() const { return steps_; }
+
+ private:
+  Options options_;
+  ThreadPool pool_;
+  std::vector<Step> steps_;
+  Buffer scratch_, in_, out_, residual_;
+};
+
+/// Layers that are alike in one line.
+void print_layers(const std::vector<Step>& steps, const std::vector<std::vector<double>>& seconds,
+                  double total, double peak) {
+  std::vector<bool> printed(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (printed[i] || seconds[i].empty()) continue;
     const Layer& l = *steps[i].layer;
     double time = 0;
-    size_t end = i;
-    for (; end < steps.size() && steps[end].layer == &l; ++end) {
-      time += *std::min_element(seconds[end].begin(), seconds[end].end());
+    int64_t count = 0;
+    int times = 0;
+    for (size_t j = i; j < steps.size(); ++j) {
+      if (!(*steps[j].layer == l) || steps[j].fuses_next != steps[i].fuses_next) continue;
+      if (l.groups == 1 && steps[i].fuses_next && !(*steps[j + 1].layer == *steps[i + 1].layer)) {
+        continue;
+      }
+      printed[j] = true;
+      ++times;
+      if (seconds[j].empty()) continue;
+      time += *std::min_element(seconds[j].begin(), seconds[j].end());
+      count += multiply_adds(steps[j].plan.conv);
+      if (steps[j].fuses_next) count += multiply_adds(steps[j + 1].plan.conv);
     }
-    const int64_t count = multiply_adds(steps[i].plan.conv) * l.times;
-    std::printf(
-        "  %3lldx%-3lld %4lld -> %4lld  %lldx%lld s%lld d%lld g%-4lld %-13s %dx %8.1f us "
-        "%4.1f %%  %6.1f GFLOP/s %3.0f %%\n",
-        static_cast<long long>(l.height), static_cast<long long>(l.width),
-        static_cast<long long>(l.channels), static_cast<long long>(l.channels_out),
-        static_cast<long long>(l.kernel), static_cast<long long>(l.kernel),
-        static_cast<long long>(l.stride), static_cast<long long>(l.dilation),
-        static_cast<long long>(l.groups), kernel_name(steps[i].plan).data(), l.times, 1e6 * time,
-        100 * time / best, rate(count, time), 100 * rate(count, time) / peak / options.threads);
-    i = end;
+    const double rate = 2e-9 * static_cast<double>(count) / time;
+    std::printf("  %3dx%-3d %4d -> %4d  %dx%d s%d d%d g%-4d %-13s", static_cast<int>(l.height),
+                static_cast<int>(l.width), static_cast<int>(l.channels),
+                static_cast<int>(l.channels_out), static_cast<int>(l.kernel),
+                static_cast<int>(l.kernel), static_cast<int>(l.stride),
+                static_cast<int>(l.dilation), static_cast<int>(l.groups),
+                kernel_name(steps[i].plan).data());
+    if (steps[i].fuses_next) {
+      const Layer& next = *steps[i + 1].layer;
+      std::printf("+ depthwise %dx%d s%d", static_cast<int>(next.kernel),
+                  static_cast<int>(next.kernel), static_cast<int>(next.stride));
+    }
+    std::printf(" %dx %8.1f us %4.1f %%  %6.1f GFLOP/s %3.0f %%\n", times, 1e6 * time,
+                100 * time / total, rate, 100 * rate / peak);
   }
+}
+
+void bench(const Network& network, const Options& options, double peak) {
+  Bench run(network, options);
+  std::vector<std::vector<double>> seconds(run.steps().size());
+  std::vector<double> totals;
+  for (int i = 0; i < 3; ++i) run.run(nullptr);
+  for (int i = 0; i < options.runs; ++i) totals.push_back(run.run(&seconds));
+  std::sort(totals.begin(), totals.end());
+  int64_t count = 0;
+  for (const Step& s : run.steps()) count += multiply_adds(s.plan.conv);
+  const double best = totals.front();
+  const double rate = 2e-9 * static_cast<double>(count) / best;
+  // What a machine without disturbances would show.
+  double sum = 0;
+  for (const auto& s : seconds) {
+    if (!s.empty()) sum += *std::min_element(s.begin(), s.end());
+  }
+  std::printf(
+      "%-26s %d thread(s): median %7.3f ms, best %7.3f ms, sum of best layers %7.3f ms, %6.1f "
+      "GFLOP/s, %3.0f %% of peak\n",
+      network.name, options.threads, 1e3 * totals[totals.size() / 2], 1e3 * best, 1e3 * sum, rate,
+      100 * rate / peak);
+  if (!options.quiet) print_layers(run.steps(), seconds, best, peak);
 }
 
 }  // namespace
@@ -189,6 +247,8 @@ int main(int argc, char** argv) {
       options.quiet = true;
     } else if (arg == "--reassociate") {
       options.reassociate = true;
+    } else if (arg == "--no-fusing") {
+      options.fuse = false;
     } else if (arg == "--threads") {
       options.threads = std::max(1, std::atoi(value));
       ++i;
@@ -201,7 +261,7 @@ int main(int argc, char** argv) {
     } else {
       std::fprintf(stderr,
                    "usage: %s [--threads N] [--runs N] [--network PREFIX] [--quiet] "
-                   "[--reassociate]\n",
+                   "[--reassociate] [--no-fusing]\n",
                    argv[0]);
       return 2;
     }
@@ -215,7 +275,7 @@ int main(int argc, char** argv) {
               std::string(name(active_isa())).c_str(), peak);
   for (const kernels::Network& network : kernels::networks()) {
     if (std::string_view(network.name).starts_with(options.network)) {
-      kernels::bench(network, options, peak);
+      kernels::bench(network, options, peak * options.threads);
     }
   }
   return 0;

@@ -342,5 +342,66 @@ TEST(Conv2d, PackedWeightsServeEveryImageSize) {
   }
 }
 
+TEST(FusedExpand, GivesTheBitsOfOneAfterTheOther) {
+  struct Case {
+    int64_t batch, height, width, channels, expanded;
+    Window window;
+    Activation activation;
+    Combine combine;
+  };
+  const Case cases[] = {
+      {1, 9, 11, 5, 35, square(3, 1, 1), Activation::kClamp, Combine::kNone},
+      {2, 15, 9, 16, 40, square(3, 2, 1), Activation::kHardSwish, Combine::kNone},
+      {1, 30, 17, 8, 67, square(5, 1, 4, 2), Activation::kSilu, Combine::kAddAfter},
+      {3, 6, 31, 3, 16, square(5, 2, 2), Activation::kNone, Combine::kAddBefore},
+      {1, 40, 8, 4, 7, square(3, 1, 0), Activation::kClamp, Combine::kMultiplyAfter},
+  };
+  for (const Case& c : cases) {
+    Conv2d first = conv_of(c.batch, c.height, c.width, c.channels, c.expanded, 1, square(1, 1, 0));
+    Conv2d second =
+        conv_of(c.batch, c.height, c.width, c.expanded, c.expanded, c.expanded, c.window);
+    first.in.stride += 1;
+    second.out_stride += 2;
+    const Data a = random_data(first, 3);
+    const Data b = random_data(second, 4);
+    const int64_t pixels = c.batch * second.height_out() * second.width_out();
+    const Epilogue between{.activation = c.activation, .lo = 0, .hi = 6, .scale = 0.75f};
+    Epilogue after{.activation = c.activation, .combine = c.combine, .lo = -1, .hi = 1};
+    if (c.combine != Combine::kNone) after.operand = b.operand.data();
+    after.operand_stride = c.expanded;
+    for (const Isa isa : supported_isas()) {
+      const ScopedIsa scoped(isa);
+      for (const int threads : {1, 2, 3}) {
+        ThreadPool pool(threads);
+        const ConvPlan expand = plan_conv2d(first, threads);
+        const ConvPlan depthwise = plan_conv2d(second, threads);
+        ASSERT_TRUE(can_fuse_expand(expand, depthwise));
+        Floats packed_a(expand.packed_bytes / 4);
+        Floats packed_b(depthwise.packed_bytes / 4);
+        pack_conv2d(expand, a.weight.data(), a.bias.data(), packed_a.data(), pool);
+        pack_conv2d(depthwise, b.weight.data(), b.bias.data(), packed_b.data(), pool);
+        const size_t out_size = static_cast<size_t>((pixels - 1) * second.out_stride + c.expanded);
+        Floats in(a.in.size());
+        std::copy(a.in.begin(), a.in.end(), in.begin());
+        std::vector<float> middle(static_cast<size_t>(c.batch * c.height * c.width * c.expanded));
+        std::vector<float> expected(out_size, 5);
+        GuardedBuffer<std::byte> scratch((depthwise.scratch_bytes + 63) / 64 * 64);
+        run_conv2d(expand, in.data(), packed_a.data(), nullptr, between, middle.data(), nullptr,
+                   pool);
+        run_conv2d(depthwise, middle.data(), packed_b.data(), nullptr, after, expected.data(),
+                   scratch.data(), pool);
+        Floats found(out_size);
+        std::fill(found.begin(), found.end(), 5.0f);
+        GuardedBuffer<std::byte> more((fused_expand_scratch_bytes(depthwise, threads) + 63) / 64 *
+                                      64);
+        run_fused_expand(expand, in.data(), packed_a.data(), between, depthwise, packed_b.data(),
+                         after, found.data(), more.data(), pool);
+        ASSERT_EQ(0, std::memcmp(expected.data(), found.data(), out_size * sizeof(float)))
+            << describe(second) << " on " << name(isa) << " with " << threads << " threads";
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace downhaul::kernels

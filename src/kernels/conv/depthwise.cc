@@ -1,185 +1,62 @@
 // Depthwise convolution: one input channel per output channel, or per `multiplier` of them.
-// Packed weights: [channels_out / 32][bias 32][tap][32], padded with zeros.
 #include <algorithm>
 #include <limits>
 
+#include "kernels/conv/depthwise_tile.h"
 #include "kernels/conv/finish.h"
 #include "kernels/conv/kernel.h"
-#include "kernels/targets.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tile.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/conv/depthwise.cc"
-#include "hwy/foreach_target.h"
-// The order matters: foreach_target.h sets the target of highway.h.
-#include "hwy/highway.h"
-#include "kernels/activation-inl.h"
-
-#ifndef DOWNHAUL_KERNELS_CONV_DEPTHWISE_ONCE_
-#define DOWNHAUL_KERNELS_CONV_DEPTHWISE_ONCE_
 namespace downhaul::kernels {
 namespace {
-
-/// Some results of one row.
-struct DepthwiseRow {
-  /// [tap_rows]: where the pixels of a row of taps stand. Tap (i, j) of result x reads channel 0 of
-  /// its pixel at pixels[i][x * stride + j], be it on the image or zeros.
-  const float* const* const* pixels;
-  int64_t first_tap_row, tap_rows;  ///< those on the image
-  const float* packed;
-  int64_t block;  ///< floats of packed weights per 32 channels
-  int64_t first_channel, last_channel;
-  int64_t count;  ///< results
-  float* out;     ///< channel 0 of the first
-  int64_t out_step;
-  float lo, hi;
-};
-
-/// One result by any kernel, its taps on the image listed.
-struct DepthwisePixel {
-  const float* const* pixels;
-  const int32_t* taps;
-  int64_t count;
-  const float* packed;
-  int64_t block;
-  int64_t channels_out, multiplier;
-  float* out;
-};
-
-}  // namespace
-}  // namespace downhaul::kernels
-#endif
-
-HWY_BEFORE_NAMESPACE();
-namespace downhaul::kernels::HWY_NAMESPACE {
-namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Full = hn::ScalableTag<float>;
-constexpr size_t kLanes = hn::MaxLanes(Full());
-using Half = hn::CappedTag<float, kLanes >= 2 ? kLanes / 2 : 1>;
-using One = hn::CappedTag<float, 1>;
-
-/// kOut neighbouring results from result x on, channels [c, c + lanes). A column of the input is
-/// loaded once for all results that see it. Each result has one sum, taps in order.
-template <class D, int kWidth, int kStride, int kOut>
-HWY_INLINE void depthwise_step(D d, const DepthwiseRow& row, int64_t x, int64_t c) {
-  const float* w = row.packed + (c >> 5) * row.block + (c & 31);
-  hn::Vec<D> acc[kOut];
-  const auto bias = hn::LoadU(d, w);
-#pragma GCC unroll 4
-  for (int o = 0; o < kOut; ++o) acc[o] = bias;
-  w += 32 * (1 + row.first_tap_row * kWidth);
-  for (int64_t i = 0; i < row.tap_rows; ++i, w += 32 * kWidth) {
-    const float* const* pixels = row.pixels[i] + x * kStride;
-    hn::Vec<D> weights[kWidth];
-#pragma GCC unroll 8
-    for (int j = 0; j < kWidth; ++j) weights[j] = hn::LoadU(d, w + 32 * j);
-#pragma GCC unroll 16
-    for (int column = 0; column < (kOut - 1) * kStride + kWidth; ++column) {
-      const auto v = hn::LoadU(d, pixels[column] + c);
-#pragma GCC unroll 4
-      for (int o = 0; o < kOut; ++o) {
-        const int j = column - o * kStride;
-        if (j >= 0 && j < kWidth) acc[o] = hn::MulAdd(v, weights[j], acc[o]);
-      }
-    }
-  }
-  float* out = row.out + x * row.out_step + c;
-#pragma GCC unroll 4
-  for (int o = 0; o < kOut; ++o) {
-    hn::StoreU(vec_clamp(d, acc[o], row.lo, row.hi), d, out + o * row.out_step);
-  }
-}
-
-template <int kWidth, int kStride, int kOut>
-HWY_INLINE void depthwise_channels(const DepthwiseRow& row, int64_t x) {
-  int64_t c = row.first_channel;
-  for (; c + static_cast<int64_t>(kLanes) <= row.last_channel; c += kLanes) {
-    depthwise_step<Full, kWidth, kStride, kOut>(Full(), row, x, c);
-  }
-  constexpr auto kHalf = static_cast<int64_t>(hn::MaxLanes(Half()));
-  for (; c + kHalf <= row.last_channel; c += kHalf) {
-    depthwise_step<Half, kWidth, kStride, kOut>(Half(), row, x, c);
-  }
-  for (; c < row.last_channel; ++c) {
-    depthwise_step<One, kWidth, kStride, kOut>(One(), row, x, c);
-  }
-}
-
-template <int kWidth, int kStride>
-HWY_INLINE void depthwise_row(const DepthwiseRow& args) {
-  const DepthwiseRow row = args;  // that stores do not make it be read again
-  int64_t x = 0;
-  for (; x + 4 <= row.count; x += 4) depthwise_channels<kWidth, kStride, 4>(row, x);
-  if (x + 2 <= row.count) {
-    depthwise_channels<kWidth, kStride, 2>(row, x);
-    x += 2;
-  }
-  if (x < row.count) depthwise_channels<kWidth, kStride, 1>(row, x);
-}
-
-template <class D>
-HWY_INLINE void pixel_step(D d, const DepthwisePixel& p, int64_t c) {
-  const float* w = p.packed + c / 32 * p.block + c % 32;
-  auto acc = hn::LoadU(d, w);
-  const int64_t from = c / p.multiplier;
-  for (int64_t t = 0; t < p.count; ++t) {
-    acc = hn::MulAdd(hn::LoadU(d, p.pixels[t] + from), hn::LoadU(d, w + 32 * (1 + p.taps[t])), acc);
-  }
-  hn::StoreU(acc, d, p.out + c);
-}
-
-}  // namespace
-
-void row_3_1(const DepthwiseRow& row) { depthwise_row<3, 1>(row); }
-void row_3_2(const DepthwiseRow& row) { depthwise_row<3, 2>(row); }
-void row_5_1(const DepthwiseRow& row) { depthwise_row<5, 1>(row); }
-void row_5_2(const DepthwiseRow& row) { depthwise_row<5, 2>(row); }
-void row_7_1(const DepthwiseRow& row) { depthwise_row<7, 1>(row); }
-
-void any_pixel(const DepthwisePixel& p) {
-  int64_t c = 0;
-  if (p.multiplier == 1) {
-    for (; c + static_cast<int64_t>(kLanes) <= p.channels_out; c += kLanes) {
-      pixel_step(Full(), p, c);
-    }
-  }
-  for (; c < p.channels_out; ++c) pixel_step(One(), p, c);
-}
-
-}  // namespace downhaul::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace downhaul::kernels {
-namespace {
-
-HWY_EXPORT(row_3_1);
-HWY_EXPORT(row_3_2);
-HWY_EXPORT(row_5_1);
-HWY_EXPORT(row_5_2);
-HWY_EXPORT(row_7_1);
-HWY_EXPORT(any_pixel);
-
-using RowFunction = void (*)(const DepthwiseRow&);
 
 /// Multiply-adds below which another thread is not worth waking.
 constexpr int64_t kGrain = 65536;
 /// Raw results held until the epilogue runs over them: a part of L1.
 constexpr int64_t kHeld = 2048;
-
-RowFunction row_function(int64_t width, int64_t stride) {
-  if (width == 3) {
-    return stride == 1 ? HWY_DYNAMIC_DISPATCH(row_3_1) : HWY_DYNAMIC_DISPATCH(row_3_2);
-  }
-  if (width == 5) {
-    return stride == 1 ? HWY_DYNAMIC_DISPATCH(row_5_1) : HWY_DYNAMIC_DISPATCH(row_5_2);
-  }
-  return HWY_DYNAMIC_DISPATCH(row_7_1);
-}
+/// Elements of an expanded image from which on it is better not written to memory: less than that
+/// stays in the second cache anyhow.
+constexpr int64_t kWorthKeeping = 128 * 1024;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+/// Where the rows of the input come from: memory, or a 1x1 convolution that makes them when they
+/// are wanted.
+struct Source {
+  const float* in = nullptr;
+  int64_t stride = 0;  ///< of `in`, from pixel to pixel
+  const Conv2d* expand = nullptr;
+  const float* packed = nullptr;
+  const Epilogue* epilogue = nullptr;
+};
+
+/// One row of pixels of a 1x1 convolution.
+void expand_row(const Source& source, int64_t row, float* to, int64_t to_stride) {
+  const TileTable& tiles = tile_table();
+  const int64_t width = source.expand->in.width;
+  const int64_t k = source.expand->in.channels;
+  const int64_t n = source.expand->channels_out;
+  const int64_t count = (width + tiles.mr - 1) / tiles.mr;
+  TileArgs args;
+  args.lda = source.stride;
+  args.run = k;
+  args.ldb = kPanel;
+  args.ldc = to_stride;
+  args.epilogue = source.epilogue;
+  for (int64_t t = 0; t < count; ++t) {
+    const int64_t first = width * t / count;
+    const int64_t rows = width * (t + 1) / count - first;
+    args.a = source.in + (row * width + first) * source.stride;
+    for (int64_t column = 0; column < n; column += kPanel) {
+      args.bias = source.packed + column * (k + 1);
+      args.b = args.bias + kPanel;
+      args.columns = std::min(kPanel, n - column);
+      args.c = to + first * to_stride + column;
+      tiles.rows[rows](args);
+    }
+  }
+}
 
 /// What one worker owns of the scratch, and how much of it.
 struct Scratch {
@@ -187,46 +64,61 @@ struct Scratch {
   int64_t residues;     ///< columns that are `residues` apart stand side by side
   int64_t columns;      ///< of each residue
   int64_t held_pixels;  ///< results whose epilogue waits
-  int64_t pointer_bytes, held_bytes;
+  int64_t row_stride;   ///< of expanded pixels
+  int64_t pointer_bytes, held_bytes, row_bytes;
 
-  explicit Scratch(const Conv2d& conv)
+  Scratch(const Conv2d& conv, bool expands)
       : extent((conv.window.kernel_h - 1) * conv.window.dilation_h + 1),
         residues(conv.window.dilation_w) {
     const Window& w = conv.window;
     const int64_t all = (conv.width_out() - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1;
     columns = (all + residues - 1) / residues;
     held_pixels = std::max<int64_t>(4, kHeld / conv.channels_out / 4 * 4);
+    row_stride = round_up(conv.in.channels, 16);
     // Per input row its table and which row that is; per row of taps a pointer to a table.
     pointer_bytes = round_up((extent * (residues * columns + 1) + w.kernel_h) * 8, 64);
     held_bytes = round_up(held_pixels * conv.channels_out * 4, 64);
+    row_bytes = expands ? conv.in.width * row_stride * 4 : 0;
   }
-  int64_t per_worker() const { return pointer_bytes + held_bytes; }
+  int64_t per_worker() const { return pointer_bytes + held_bytes + extent * row_bytes; }
+  size_t bytes(const Conv2d& conv, int num_threads) const {
+    return static_cast<size_t>(zero_bytes(conv) + per_worker() * num_threads);
+  }
+  static int64_t zero_bytes(const Conv2d& conv) { return round_up(conv.in.channels * 4, 64); }
 };
 
-/// The tables of the input rows that the current result row sees; neighbours share most of them.
+/// The tables of the input rows that a result row sees; neighbours share most of them.
 class PixelTables {
  public:
-  PixelTables(const Conv2d& conv, const Scratch& scratch, const float* in, const float* zeros,
+  PixelTables(const Conv2d& conv, const Scratch& scratch, const Source& source, const float* zeros,
               std::byte* memory)
       : conv_(conv),
         scratch_(scratch),
-        in_(in),
+        source_(source),
         zeros_(zeros),
         tables_(reinterpret_cast<const float**>(memory)),
         held_(reinterpret_cast<int64_t*>(tables_ + size() * scratch.extent)),
-        rows_(reinterpret_cast<const float* const**>(held_ + scratch.extent)) {
-    std::fill_n(held_, scratch.extent, -1);
-  }
+        rows_(reinterpret_cast<const float* const**>(held_ + scratch.extent)),
+        expanded_(memory + scratch.pointer_bytes + scratch.held_bytes) {}
+
+  /// Before the first use of `memory`.
+  void clear() { std::fill_n(held_, scratch_.extent, -1); }
 
   /// Table of input row `y` of image `n`.
   const float* const* row(int64_t n, int64_t y) {
     const int64_t slot = y % scratch_.extent;
     const float** table = tables_ + slot * size();
     const int64_t id = n * conv_.in.height + y;
-    if (held_[slot] != id) {
-      held_[slot] = id;
-      fill(in_ + id * conv_.in.width * conv_.in.stride, table);
+    if (held_[slot] == id) return table;
+    if (source_.expand == nullptr) {
+      fill(source_.in + id * conv_.in.width * source_.stride, source_.stride, table);
+    } else {
+      auto* expanded = reinterpret_cast<float*>(expanded_ + slot * scratch_.row_bytes);
+      expand_row(source_, id, expanded, scratch_.row_stride);
+      // A slot's pixels do not move: its table holds from the first row on.
+      if (held_[slot] < 0) fill(expanded, scratch_.row_stride, table);
     }
+    held_[slot] = id;
     return table;
   }
   /// Room for kernel_h tables.
@@ -235,22 +127,23 @@ class PixelTables {
  private:
   int64_t size() const { return scratch_.residues * scratch_.columns; }
 
-  void fill(const float* row, const float** table) const {
+  void fill(const float* row, int64_t stride, const float** table) const {
     for (int64_t r = 0; r < scratch_.residues; ++r, table += scratch_.columns) {
       for (int64_t i = 0; i < scratch_.columns; ++i) {
         const int64_t x = i * scratch_.residues + r - conv_.window.left;
-        table[i] = x >= 0 && x < conv_.in.width ? row + x * conv_.in.stride : zeros_;
+        table[i] = x >= 0 && x < conv_.in.width ? row + x * stride : zeros_;
       }
     }
   }
 
   const Conv2d& conv_;
   const Scratch& scratch_;
-  const float* in_;
+  const Source& source_;
   const float* zeros_;
   const float** tables_;
   int64_t* held_;
   const float* const** rows_;
+  std::byte* expanded_;
 };
 
 struct Range {
@@ -302,105 +195,143 @@ void pack_depthwise(const Conv2d& conv, const float* weight, const float* bias, 
   }
 }
 
-size_t depthwise_scratch_bytes(const Conv2d& conv, int num_threads) {
-  const Scratch scratch(conv);
-  return static_cast<size_t>(round_up(conv.in.channels * 4, 64) +
-                             scratch.per_worker() * num_threads);
-}
+/// A whole depthwise convolution, row by row.
+class DepthwiseRun {
+ public:
+  DepthwiseRun(const Conv2d& conv, const Source& source, const float* packed,
+               const Epilogue& epilogue, float* out, void* scratch)
+      : conv_(conv),
+        window_(conv.window),
+        source_(source),
+        packed_(packed),
+        epilogue_(epilogue),
+        out_(out),
+        sizes_(conv, source.expand != nullptr),
+        zeros_(static_cast<float*>(scratch)),
+        workers_(static_cast<std::byte*>(scratch) + Scratch::zero_bytes(conv)),
+        run_row_(depthwise_row_fn(window_.kernel_w, window_.stride_w)) {
+    const bool is_clamp =
+        epilogue.activation == Activation::kNone || epilogue.activation == Activation::kClamp;
+    is_fused_ = is_clamp && epilogue.combine == Combine::kNone && epilogue.scale == 1.0f;
+    if (is_fused_ && epilogue.activation == Activation::kClamp) bounds_ = epilogue;
+  }
 
-void run_depthwise(const Conv2d& conv, const float* in, const float* packed, const int32_t*,
-                   const Epilogue& epilogue, float* out, void* scratch_memory, ThreadPool& pool) {
-  const Window& window = conv.window;
-  const Scratch scratch(conv);
-  const RowFunction run_row = row_function(window.kernel_w, window.stride_w);
-  const int64_t channels = conv.in.channels;
-  const int64_t height = conv.height_out();
-  const int64_t width = conv.width_out();
-  auto* zeros = static_cast<float*>(scratch_memory);
-  std::fill_n(zeros, channels, 0.0f);
-  std::byte* workers = static_cast<std::byte*>(scratch_memory) + round_up(channels * 4, 64);
-
-  const bool is_clamp =
-      epilogue.activation == Activation::kNone || epilogue.activation == Activation::kClamp;
-  const bool is_fused = is_clamp && epilogue.combine == Combine::kNone && epilogue.scale == 1.0f;
-  Epilogue plain;
-  if (is_fused && epilogue.activation == Activation::kClamp) plain = epilogue;
-
-  // Few rows of many channels are cut into groups of channels, to have work for all threads.
-  const int64_t rows = conv.in.batch * height;
-  const int64_t cuts = std::clamp<int64_t>(32 / rows, 1, std::max<int64_t>(1, channels / 128));
-  const int64_t cut = round_up((channels + cuts - 1) / cuts, 32);
-  const int64_t work = width * cut * window.kernel_h * window.kernel_w;
-  const int64_t chunk = std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1));
-  pool.run(rows * cuts, chunk, [&](int64_t begin, int64_t end, int worker) {
-    std::byte* memory = workers + worker * scratch.per_worker();
-    auto* held = reinterpret_cast<float*>(memory + scratch.pointer_bytes);
-    PixelTables tables(conv, scratch, in, zeros, memory);
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t first_channel = task / rows * cut;
-      const int64_t last_channel = std::min(first_channel + cut, channels);
-      const int64_t y = task % rows % height;
-      const int64_t n = task % rows / height;
-      if (first_channel >= last_channel) continue;
-      const Range taps = taps_inside(y, window.stride_h, window.top, window.dilation_h,
-                                     window.kernel_h, conv.in.height);
-      for (int64_t i = taps.first; i < taps.last; ++i) {
-        tables.rows()[i - taps.first] =
-            tables.row(n, y * window.stride_h - window.top + i * window.dilation_h);
+  void run(ThreadPool& pool) {
+    std::fill_n(zeros_, conv_.in.channels, 0.0f);
+    for (int w = 0; w < pool.num_threads(); ++w) tables(w).clear();
+    // Few rows of many channels are cut into groups of channels, to have work for all threads. Rows
+    // that are made when wanted are made whole.
+    const int64_t rows = conv_.in.batch * conv_.height_out();
+    const int64_t channels = conv_.in.channels;
+    int64_t cuts = std::clamp<int64_t>(32 / rows, 1, std::max<int64_t>(1, channels / 128));
+    if (source_.expand != nullptr) cuts = 1;
+    const int64_t cut = round_up((channels + cuts - 1) / cuts, 32);
+    int64_t depth = window_.kernel_h * window_.kernel_w;
+    if (source_.expand != nullptr) depth += window_.stride_h * source_.expand->in.channels;
+    const int64_t work = conv_.width_out() * cut * depth;
+    const int64_t chunk = std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1));
+    pool.run(rows * cuts, chunk, [&](int64_t begin, int64_t end, int worker) {
+      PixelTables own = tables(worker);
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t first = task / rows * cut;
+        run_row(own, task % rows, first, std::min(first + cut, channels), held(worker));
       }
-      DepthwiseRow row{
-          .pixels = tables.rows(),
-          .first_tap_row = taps.first,
-          .tap_rows = taps.last - taps.first,
-          .packed = packed,
-          .block = block_floats(conv),
-          .first_channel = first_channel,
-          .last_channel = last_channel,
-          .count = 0,
-          .out = nullptr,
-          .out_step = 0,
-          .lo = plain.lo,
-          .hi = plain.hi,
-      };
-      const int64_t step = window.dilation_w;
-      for (int64_t r = 0; r < std::min(step, width); ++r) {
-        // Results x = r, r + step, ...: with dilation these are the ones that share columns.
-        const int64_t count = (width - r + step - 1) / step;
-        const int64_t result = task % rows * width + r;
-        if (is_fused) {
-          row.count = count;
-          row.out = out + result * conv.out_stride;
-          row.out_step = step * conv.out_stride;
-          run_row(row);
-        } else {
-          for (int64_t x = 0; x < count; x += scratch.held_pixels) {
-            row.count = std::min(scratch.held_pixels, count - x);
-            row.out = held;
-            row.out_step = channels;
-            run_row(row);
-            const int64_t at = result + x * step;
-            Epilogue strided = epilogue;
-            strided.operand_stride = step * epilogue.operand_stride;
-            const float* operand =
-                epilogue.combine == Combine::kNone
-                    ? nullptr
-                    : epilogue.operand + at * epilogue.operand_stride + first_channel;
-            finish_pixels(held + first_channel, channels, row.count, last_channel - first_channel,
-                          strided, operand, out + at * conv.out_stride + first_channel,
-                          step * conv.out_stride);
-            for (int64_t i = 0; i < row.tap_rows; ++i) {
-              tables.rows()[i] += scratch.held_pixels * window.stride_w;
-            }
-          }
-        }
-        for (int64_t i = taps.first; i < taps.last; ++i) {
-          tables.rows()[i - taps.first] =
-              tables.row(n, y * window.stride_h - window.top + i * window.dilation_h) +
-              (r + 1) * scratch.columns;
+    });
+  }
+
+ private:
+  std::byte* memory(int worker) const { return workers_ + worker * sizes_.per_worker(); }
+  PixelTables tables(int worker) const {
+    return PixelTables(conv_, sizes_, source_, zeros_, memory(worker));
+  }
+  float* held(int worker) const {
+    return reinterpret_cast<float*>(memory(worker) + sizes_.pointer_bytes);
+  }
+
+  /// Channels [first, last) of result row `index`, counted over all images.
+  void run_row(PixelTables& pixels, int64_t index, int64_t first, int64_t last, float* raw) const {
+    if (first >= last) return;
+    const int64_t width = conv_.width_out();
+    const int64_t y = index % conv_.height_out();
+    const int64_t n = index / conv_.height_out();
+    const Range taps = taps_inside(y, window_.stride_h, window_.top, window_.dilation_h,
+                                   window_.kernel_h, conv_.in.height);
+    DepthwiseRow row{
+        .pixels = pixels.rows(),
+        .first_tap_row = taps.first,
+        .tap_rows = taps.last - taps.first,
+        .packed = packed_,
+        .block = block_floats(conv_),
+        .first_channel = first,
+        .last_channel = last,
+        .count = 0,
+        .out = nullptr,
+        .out_step = 0,
+        .lo = bounds_.lo,
+        .hi = bounds_.hi,
+    };
+    const int64_t step = window_.dilation_w;
+    for (int64_t r = 0; r < std::min(step, width); ++r) {
+      // Results x = r, r + step, ...: with dilation these are the ones that share columns.
+      for (int64_t i = taps.first; i < taps.last; ++i) {
+        pixels.rows()[i - taps.first] =
+            pixels.row(n, y * window_.stride_h - window_.top + i * window_.dilation_h) +
+            r * sizes_.columns;
+      }
+      const int64_t count = (width - r + step - 1) / step;
+      const int64_t result = index * width + r;
+      if (is_fused_) {
+        row.count = count;
+        row.out = out_ + result * conv_.out_stride;
+        row.out_step = step * conv_.out_stride;
+        run_row_(row);
+        continue;
+      }
+      row.out = raw;
+      row.out_step = conv_.channels_out;
+      for (int64_t x = 0; x < count; x += sizes_.held_pixels) {
+        row.count = std::min(sizes_.held_pixels, count - x);
+        run_row_(row);
+        finish(raw, row, result + x * step);
+        for (int64_t i = 0; i < row.tap_rows; ++i) {
+          pixels.rows()[i] += sizes_.held_pixels * window_.stride_w;
         }
       }
     }
-  });
+  }
+
+  /// The epilogue of `row.count` results in `raw`, the first of them result `at`.
+  void finish(const float* raw, const DepthwiseRow& row, int64_t at) const {
+    const int64_t step = window_.dilation_w;
+    Epilogue strided = epilogue_;
+    strided.operand_stride = step * epilogue_.operand_stride;
+    const float* operand =
+        epilogue_.combine == Combine::kNone
+            ? nullptr
+            : epilogue_.operand + at * epilogue_.operand_stride + row.first_channel;
+    finish_pixels(raw + row.first_channel, row.out_step, row.count,
+                  row.last_channel - row.first_channel, strided, operand,
+                  out_ + at * conv_.out_stride + row.first_channel, step * conv_.out_stride);
+  }
+
+  const Conv2d& conv_;
+  const Window& window_;
+  const Source& source_;
+  const float* packed_;
+  const Epilogue& epilogue_;
+  float* out_;
+  Scratch sizes_;
+  float* zeros_;
+  std::byte* workers_;
+  DepthwiseRowFn run_row_;
+  bool is_fused_ = false;
+  Epilogue bounds_;  ///< of a clamp that the row function applies
+};
+
+void run_depthwise(const Conv2d& conv, const float* in, const float* packed, const int32_t*,
+                   const Epilogue& epilogue, float* out, void* scratch, ThreadPool& pool) {
+  const Source source{.in = in, .stride = conv.in.stride};
+  DepthwiseRun(conv, source, packed, epilogue, out, scratch).run(pool);
 }
 
 size_t any_depthwise_scratch_bytes(const Conv2d& conv, int num_threads) {
@@ -411,7 +342,7 @@ size_t any_depthwise_scratch_bytes(const Conv2d& conv, int num_threads) {
 void run_any_depthwise(const Conv2d& conv, const float* in, const float* packed, const int32_t*,
                        const Epilogue& epilogue, float* out, void* scratch, ThreadPool& pool) {
   const Window& window = conv.window;
-  const auto run_pixel = HWY_DYNAMIC_DISPATCH(any_pixel);
+  const DepthwisePixelFn run_pixel = depthwise_pixel_fn();
   const int64_t all_taps = window.kernel_h * window.kernel_w;
   const int64_t height = conv.height_out();
   const int64_t width = conv.width_out();
@@ -467,7 +398,7 @@ const ConvKernel kConvDepthwise = {
     .sizes =
         [](const Conv2d& conv, int num_threads) {
           return ConvSizes{.packed = depthwise_packed_bytes(conv),
-                           .scratch = depthwise_scratch_bytes(conv, num_threads)};
+                           .scratch = Scratch(conv, false).bytes(conv, num_threads)};
         },
     .pack = pack_depthwise,
     .build_table = nullptr,
@@ -487,5 +418,34 @@ const ConvKernel kConvAnyDepthwise = {
     .run = run_any_depthwise,
 };
 
+bool can_fuse_expand(const ConvPlan& expand, const ConvPlan& depthwise) {
+  const Conv2d& a = expand.conv;
+  const Conv2d& b = depthwise.conv;
+  return expand.kernel == &kConvPointwise && depthwise.kernel == &kConvDepthwise &&
+         a.channels_out == b.in.channels && a.in.batch == b.in.batch &&
+         a.in.height == b.in.height && a.in.width == b.in.width;
+}
+
+bool is_fusing_expand_faster(const ConvPlan& expand, const ConvPlan& depthwise) {
+  const Image& image = depthwise.conv.in;
+  const int64_t expanded = image.height * image.width * image.channels;
+  return can_fuse_expand(expand, depthwise) && expanded >= kWorthKeeping;
+}
+
+size_t fused_expand_scratch_bytes(const ConvPlan& depthwise, int num_threads) {
+  return Scratch(depthwise.conv, true).bytes(depthwise.conv, num_threads);
+}
+
+void run_fused_expand(const ConvPlan& expand, const float* in, const float* expand_packed,
+                      const Epilogue& expand_epilogue, const ConvPlan& depthwise,
+                      const float* packed, const Epilogue& epilogue, float* out, void* scratch,
+                      ThreadPool& pool) {
+  const Source source{.in = in,
+                      .stride = expand.conv.in.stride,
+                      .expand = &expand.conv,
+                      .packed = expand_packed,
+                      .epilogue = &expand_epilogue};
+  DepthwiseRun(depthwise.conv, source, packed, epilogue, out, scratch).run(pool);
+}
+
 }  // namespace downhaul::kernels
-#endif  // HWY_ONCE

@@ -20,6 +20,14 @@ struct Image {
   int64_t stride = 1;  ///< elements from pixel to pixel
 };
 
+/// The distance of pixels that kernels like best for that many channels: whole cache lines, and no
+/// multiple of 2 KiB, where neighbouring pixels push each other out of the first cache.
+inline int64_t image_stride(int64_t channels) {
+  if (channels < 32) return channels;
+  const int64_t lines = (channels + 15) / 16;
+  return 16 * (lines % 32 == 0 ? lines + 1 : lines);
+}
+
 /// Which elements of the input a result covers: rows y·stride_h - top + i·dilation_h, i < kernel_h.
 struct Window {
   int64_t kernel_h = 1, kernel_w = 1;
