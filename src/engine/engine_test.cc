@@ -227,6 +227,27 @@ TEST(Engine, ActivationsAreTakenIntoTheProductBeforeThem) {
   expect_close(*found, *expected, "fused");
 }
 
+TEST(Engine, TheProductOfTwoProductsGoesWithOne) {
+  const auto graph = parse(R"(graph g {
+  input %x: f32[9,8]
+  const %w: f32[16,8] = random 1
+  const %v: f32[16,8] = random 2
+  %a: f32[9,16] = linear(%x, %w)
+  %r: f32[9,16] = clamp(%a, min=0.0)
+  %b: f32[9,16] = linear(%x, %v)
+  %g: f32[9,16] = sigmoid(%b)
+  %s: f32[9,16] = mul(%r, %g)
+  return %s as "s"
+}
+)");
+  const auto inputs = testing::random_inputs(*graph, {}, 3);
+  Session session(EngineModel::as_it_is(*graph));
+  const auto found = session.run(inputs);
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(session.plan()->steps.size(), 2u);
+  expect_close(*found, *evaluate(*graph, inputs), "gate");
+}
+
 TEST(Engine, AValueThatIsReadTwiceIsNotTakenIn) {
   const auto graph = parse(R"(graph g {
   input %x: f32[9,8]

@@ -59,7 +59,8 @@ bool comes_from(const Value* value, const Value* source) {
 
 }  // namespace
 
-Fusion fuse_epilogue(PlanBuilder& plan, const Node& root, bool through_reshapes) {
+Fusion fuse_epilogue(PlanBuilder& plan, const Node& root, bool through_reshapes,
+                     const std::unordered_set<const Node*>& taken) {
   Fusion f;
   f.nodes.push_back(&root);
   if (root.result()->dtype() != DType::kF32) return f;
@@ -67,7 +68,7 @@ Fusion fuse_epilogue(PlanBuilder& plan, const Node& root, bool through_reshapes)
     const Value* value = f.result();
     std::vector<const Node*> reshapes;
     const Node* next = only_reader(value, through_reshapes, reshapes);
-    if (next == nullptr || next->num_results() != 1) return f;
+    if (next == nullptr || next->num_results() != 1 || taken.contains(next)) return f;
     if (f.epilogue.activation == Activation::kNone && f.epilogue.combine != Combine::kAddAfter &&
         f.epilogue.combine != Combine::kMultiplyAfter && set_activation(*next, f.epilogue)) {
       f.kernel += cat(" + ", next->op_name());

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "engine/plan.h"
@@ -22,7 +22,9 @@ struct Fusion {
 
 /// The activation, and the addition or product with a second tensor of the same sizes, that follow
 /// `root` and are all that reads it. Reshapes between them are passed when `through_reshapes`: then
-/// the result must be row-major in memory.
-Fusion fuse_epilogue(PlanBuilder& plan, const Node& root, bool through_reshapes);
+/// the result must be row-major in memory. Nodes in `taken` belong to another product: an addition
+/// of two products goes with the first.
+Fusion fuse_epilogue(PlanBuilder& plan, const Node& root, bool through_reshapes,
+                     const std::unordered_set<const Node*>& taken);
 
 }  // namespace downhaul::engine

@@ -60,7 +60,7 @@ Result<Plan> make_plan(const Graph& graph, Weights& weights, const PlanOptions& 
       }
       if (done.contains(&node)) continue;
       if (is_fusion_root(plan, node)) {
-        Fusion fusion = fuse_epilogue(plan, node, node.is(ops::kLinear));
+        Fusion fusion = fuse_epilogue(plan, node, node.is(ops::kLinear), done);
         if (fusion.nodes.size() == 1) {
           plan_fused(plan, fusion);
           continue;
