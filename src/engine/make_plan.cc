@@ -49,20 +49,30 @@ Result<Plan> make_plan(const Graph& graph, Weights& weights, const PlanOptions& 
     for (int r = 0; r < node->num_results(); ++r) DH_TRY(check_size(node->result(r)));
   }
   PlanBuilder plan(graph, weights, options);
-  std::unordered_set<const Node*> done;           // by a step of another node
-  std::unordered_map<const Node*, Fusion> fused;  // by their last node
+  std::unordered_set<const Node*> done;               // by a step of another node
+  std::unordered_map<const Node*, Fusion> fused;      // by their last node
+  std::unordered_map<const Node*, Fusion> expanding;  // by the convolution that reads them alone
+  const auto plan_product = [&](Fusion fusion) {
+    if (const auto expand = expanding.find(&fusion.root()); expand != expanding.end()) {
+      plan_expanded_conv2d(plan, expand->second, fusion);
+    } else if (const Node* next = depthwise_after(plan, fusion)) {
+      expanding.emplace(next, std::move(fusion));
+    } else {
+      plan_fused(plan, fusion);
+    }
+  };
   for (const auto& owned : graph.nodes()) {
     const Node& node = *owned;
     if (!options.reference_only) {
       if (const auto last = fused.find(&node); last != fused.end()) {
-        plan_fused(plan, last->second);
+        plan_product(std::move(last->second));
         continue;
       }
       if (done.contains(&node)) continue;
       if (is_fusion_root(plan, node)) {
         Fusion fusion = fuse_epilogue(plan, node, node.is(ops::kLinear), done);
         if (fusion.nodes.size() == 1) {
-          plan_fused(plan, fusion);
+          plan_product(std::move(fusion));
           continue;
         }
         done.insert(fusion.nodes.begin(), fusion.nodes.end());

@@ -118,9 +118,10 @@ const std::byte* PlanBuilder::constant_data(const Tensor& tensor) {
   return reinterpret_cast<const std::byte*>(copy.bytes().data());
 }
 
-View PlanBuilder::fresh(const Value* value, std::vector<int64_t> strides) {
+View PlanBuilder::result_with_strides(const Value* value, std::vector<int64_t> strides,
+                                      int64_t elements) {
   Buffer buffer;
-  buffer.bytes = static_cast<uint64_t>(elements(value)) * item_size(value->dtype());
+  buffer.bytes = static_cast<uint64_t>(elements) * item_size(value->dtype());
   const int id = new_buffer(buffer);
   touch(id);
   View view{{id, 0}, value->dtype(), sizes(value), std::move(strides)};
@@ -129,7 +130,7 @@ View PlanBuilder::fresh(const Value* value, std::vector<int64_t> strides) {
 }
 
 Ref PlanBuilder::result(const Value* value) {
-  return fresh(value, contiguous_strides(sizes(value))).ref;
+  return result_with_strides(value, contiguous_strides(sizes(value)), elements(value)).ref;
 }
 
 View PlanBuilder::result_in_order(const Value* value, const std::vector<int64_t>& order) {
@@ -140,7 +141,7 @@ View PlanBuilder::result_in_order(const Value* value, const std::vector<int64_t>
     strides[static_cast<size_t>(order[i])] = stride;
     stride *= s[static_cast<size_t>(order[i])];
   }
-  return fresh(value, std::move(strides));
+  return result_with_strides(value, std::move(strides), elements(value));
 }
 
 Ref PlanBuilder::scratch(uint64_t bytes) {

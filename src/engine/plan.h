@@ -131,6 +131,8 @@ class PlanBuilder {
   Ref result(const Value* value);
   /// Memory for a result that is laid out as `order` of its dimensions (order[0] outermost).
   View result_in_order(const Value* value, const std::vector<int64_t>& order);
+  /// Memory of `elements` for a result that has these strides in it.
+  View result_with_strides(const Value* value, std::vector<int64_t> strides, int64_t elements);
   /// Memory that only this step uses; 64-byte aligned. An empty Ref for 0 bytes.
   Ref scratch(uint64_t bytes);
   /// Memory of a constant's elements, aligned to its element size.
@@ -146,7 +148,6 @@ class PlanBuilder {
  private:
   int new_buffer(Buffer buffer);
   void touch(int buffer);
-  View fresh(const Value* value, std::vector<int64_t> strides);
   View derive(const Value* value);
   View view_of_constant(const Tensor& tensor);
   View copy_of(const View& from, const Node* reason);

@@ -85,9 +85,18 @@ ImageRef image_of(PlanBuilder& plan, const Value* value, bool is_nhwc) {
 }
 
 ImageRef image_result(PlanBuilder& plan, const Value* value, bool is_nhwc) {
-  const View view = is_nhwc ? plan.result_in_order(value, {0, 1, 2, 3})
-                            : plan.result_in_order(value, {0, 2, 3, 1});
-  return {shape_of_image(nhwc_view(view, is_nhwc)), view.ref};
+  const Sizes& s = plan.sizes(value);
+  kernels::Image image{s[0], s[is_nhwc ? 1 : 2], s[is_nhwc ? 2 : 3], s[is_nhwc ? 3 : 1], 0};
+  image.stride = image.channels;
+  if (value->num_output_uses() == 0 && image.height * image.width > 1) {
+    image.stride = kernels::image_stride(image.channels);
+  }
+  const int64_t row = image.stride * image.width;
+  const int64_t whole = row * image.height;
+  std::vector<int64_t> strides = {whole, row, image.stride, 1};
+  if (!is_nhwc) strides = {whole, 1, row, image.stride};
+  const View view = plan.result_with_strides(value, std::move(strides), whole * image.batch);
+  return {image, view.ref};
 }
 
 bool plan_max_pool2d(PlanBuilder& plan, const Node& node) {

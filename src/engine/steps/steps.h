@@ -15,6 +15,11 @@ bool takes_linear(PlanBuilder& plan, const Node& node);
 void plan_linear(PlanBuilder& plan, const Fusion& fusion);
 bool takes_conv2d(PlanBuilder& plan, const Node& node);
 void plan_conv2d(PlanBuilder& plan, const Fusion& fusion);
+/// The depthwise convolution that alone reads this product's result, when doing both in one pass
+/// is faster; null otherwise.
+const Node* depthwise_after(PlanBuilder& plan, const Fusion& fusion);
+/// `fusion` begins with that convolution.
+void plan_expanded_conv2d(PlanBuilder& plan, const Fusion& expand, const Fusion& fusion);
 
 /// The mean of all pixels of an NHWC image; false for any other mean.
 bool plan_image_mean(PlanBuilder& plan, const Node& node);
