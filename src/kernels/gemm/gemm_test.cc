@@ -215,6 +215,9 @@ TEST_P(GemmTest, EmptySizes) {
 TEST_P(GemmTest, DeepSumsInBlocks) {
   check({.m = 30, .n = 70, .k = 1025});
   check({.m = 3, .n = 40, .k = 3072}, 2);
+  // Rows of A whose distance is bad for the cache.
+  check({.m = 29, .n = 200, .k = 512});
+  check({.m = 45, .n = 300, .k = 1021, .lda_more = 3}, 2);
   Case c{.m = 17, .n = 65, .k = 2050};
   c.epilogue.activation = Activation::kClamp;
   c.epilogue.lo = 0;

@@ -161,9 +161,9 @@ TEST_P(RowsTest, BatchedProductsOfEveryLayout) {
     int64_t m, n, k;
     int threads;
   };
-  const Shape shapes[] = {{1, 1, 1, 1},    {17, 33, 9, 1},   {14, 64, 20, 2},
-                          {67, 31, 67, 1}, {300, 40, 60, 3}, {0, 5, 3, 1},
-                          {5, 0, 3, 1},    {5, 7, 0, 1},     {130, 130, 65, 2}};
+  const Shape shapes[] = {{1, 1, 1, 1},      {17, 33, 9, 1},  {14, 64, 20, 2}, {67, 31, 67, 1},
+                          {300, 40, 60, 3},  {0, 5, 3, 1},    {5, 0, 3, 1},    {5, 7, 0, 1},
+                          {130, 130, 65, 2}, {301, 20, 50, 3}};
   for (const Shape& s : shapes) {
     for (int layout = 0; layout < 8 && !HasFailure(); ++layout) {
       const bool a_transposed = (layout & 1) != 0;
