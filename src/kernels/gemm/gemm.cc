@@ -10,10 +10,16 @@ namespace {
 // What a core's second-level cache holds of A and of the panel at hand with room to spare: 1 MiB
 // is the least of current server cores; phones have half and still stream well.
 constexpr int64_t kMaxBlockOfA = 96 * 1024;  // floats
-constexpr int64_t kMaxDepth = 1024;          // steps of k before sums go to memory and back
+constexpr int64_t kMaxDepth = 768;           // steps of k before sums go to memory and back
 // Below this many multiply-adds (about 20 us) waking a thread costs more than it gives.
 constexpr int64_t kMinForThreads = int64_t{1} << 20;
 constexpr int64_t kMinBytesToPrefetch = 256 * 1024;
+// Rows of A whose distance is a multiple of this (bytes) share a few sets of the first cache and
+// push each other out before their lines are used up. They are copied, a tile at a time, for as
+// many panels as make it worth while and as the second cache holds.
+constexpr int64_t kBadStride = 2048;
+constexpr int64_t kPanelsPerCopy = 4;
+constexpr int64_t kCopyStride = kMaxDepth + 16;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -37,6 +43,7 @@ struct Plan {
   int64_t tiles_per_task = 0;
   int64_t panels_per_task = 0;
   bool prefetch = false;
+  bool copies_a = false;
 };
 
 /// Columns of one head that a panel may cross: then it is computed aside and copied in pieces.
@@ -53,6 +60,9 @@ void choose_blocks(Plan& p, int num_threads) {
                                            : std::min(p.base.taps, ceil_div(p.k, kMaxDepth));
   }
   const int64_t depth = ceil_div(p.k, p.k_blocks);
+  p.copies_a = p.base.offsets == nullptr && p.panels >= kPanelsPerCopy && p.rows > 4 &&
+               depth <= kMaxDepth &&
+               p.base.lda * static_cast<int64_t>(sizeof(float)) % kBadStride == 0;
   const int64_t rows_per_tile = ceil_div(p.rows, std::max<int64_t>(1, p.tiles_per_image));
   const int64_t tiles_in_cache =
       std::max<int64_t>(4, kMaxBlockOfA / std::max<int64_t>(1, depth * rows_per_tile));
@@ -72,7 +82,8 @@ void choose_blocks(Plan& p, int num_threads) {
     p.tiles_per_task = ceil_div(p.row_tiles, wanted);
     return;
   }
-  p.panels_per_task = std::max<int64_t>(1, ceil_div(p.panels * row_tasks, wanted));
+  p.panels_per_task =
+      std::max<int64_t>(p.copies_a ? kPanelsPerCopy : 1, ceil_div(p.panels * row_tasks, wanted));
 }
 
 struct Block {
@@ -107,83 +118,127 @@ void run_across_heads(const Plan& p, TileArgs args, int64_t rows, int64_t row, i
   }
 }
 
-/// Row tiles [tile_begin, tile_end) of one panel over one block of k.
-void run_panel(const Plan& p, const Block& block, bool first, bool last, int64_t panel,
-               int64_t tile_begin, int64_t tile_end, const float* next) {
-  const Epilogue& e = *p.epilogue;
-  TileArgs args = p.base;
-  const float* bias = p.packed + panel * kPanel * (p.k + 1);
-  args.b = bias + kPanel * (1 + block.first);
-  args.bias = bias;
-  args.first = first;
-  args.last = last;
-  args.columns = std::min(kPanel, p.n - panel * kPanel);
-  int64_t first_tap = 0;
-  if (args.offsets != nullptr) {
-    first_tap = args.run == 0 ? 0 : block.first / args.run;
-    args.taps = args.run == 0 ? 0 : block.count / args.run;
-  } else {
-    args.run = block.count;
-  }
-  const bool across = scatters_across(e);
-  const int64_t column = panel * kPanel;
-  float* c =
-      p.c + (e.head_dim > 0 ? column / e.head_dim * e.head_stride + column % e.head_dim : column);
-  // The next block is fetched by as many tiles as there are, an even share each.
-  const int64_t fetches = block.count / 4;
-  const int64_t tiles = tile_end - tile_begin;
-  if (p.prefetch && next != nullptr && fetches > 0) {
-    args.prefetch_lines = static_cast<int>(ceil_div(8, tiles));
-  }
-  int64_t fetched = 0;
-  int64_t image = tile_begin / p.tiles_per_image;
-  int64_t in_image = tile_begin % p.tiles_per_image;
-  for (int64_t t = tile_begin; t < tile_end; ++t) {
-    const int64_t begin = p.rows * in_image / p.tiles_per_image;
-    const int64_t end = p.rows * (in_image + 1) / p.tiles_per_image;
-    const int64_t row = image * p.rows + begin;
-    if (args.offsets == nullptr) {
-      args.a = p.base.a + row * args.lda + block.first;
-    } else {
-      args.a = p.base.a + image * p.image_stride;
-      args.offsets = p.base.offsets + begin * args.offsets_stride + first_tap;
-    }
-    args.c = c + row * args.ldc;
-    if (e.operand != nullptr) args.operand = e.operand + row * e.operand_stride + column;
-    if (args.prefetch_lines > 0) {
-      if (fetched >= block.count * 2) args.prefetch_lines = 0;
-      args.prefetch = reinterpret_cast<const char*>(next) + fetched * 64;
-      fetched += fetches * args.prefetch_lines;
-    }
-    if (across) {
-      run_across_heads(p, args, end - begin, row, panel);
-    } else {
-      p.table->rows[end - begin](args);
-    }
-    if (++in_image == p.tiles_per_image) {
-      in_image = 0;
-      ++image;
-    }
-  }
+/// The row tiles and panels of one task.
+struct Part {
+  int64_t tile_begin;
+  int64_t tile_end;
+  int64_t panel_begin;
+  int64_t panel_end;
+};
+
+struct Rows {
+  int64_t begin;  // in C
+  int64_t count;
+  int64_t image;
+  int64_t in_image;
+};
+/// Tiles cut the rows of each image evenly.
+Rows rows_of(const Plan& p, int64_t tile) {
+  const int64_t image = tile / p.tiles_per_image;
+  const int64_t t = tile % p.tiles_per_image;
+  const int64_t begin = p.rows * t / p.tiles_per_image;
+  return {image * p.rows + begin, p.rows * (t + 1) / p.tiles_per_image - begin, image, begin};
 }
 
-void run_task(const Plan& p, int64_t tile_begin, int64_t tile_end, int64_t panel_begin,
-              int64_t panel_end) {
-  for (int64_t kb = 0; kb < p.k_blocks; ++kb) {
-    const Block block = k_block(p, kb);
-    for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
-      // What comes after: the next panel, then the next block of the first one, then what is
-      // likely this thread's next task.
-      const bool turn = panel + 1 == panel_end && kb + 1 < p.k_blocks;
-      const int64_t then = turn ? panel_begin : panel + 1;
-      const int64_t then_k =
-          turn ? k_block(p, kb + 1).first : (panel + 1 == panel_end ? 0 : block.first);
-      const float* next =
-          then < p.panels ? p.packed + (then * (p.k + 1) + 1 + then_k) * kPanel : nullptr;
-      run_panel(p, block, kb == 0, kb + 1 == p.k_blocks, panel, tile_begin, tile_end, next);
+/// One block of k of one part.
+class BlockRun {
+ public:
+  BlockRun(const Plan& plan, const Part& part, int64_t k_block_index)
+      : p_(plan),
+        part_(part),
+        block_(k_block(plan, k_block_index)),
+        last_(k_block_index + 1 == plan.k_blocks),
+        args_(plan.base) {
+    args_.first = k_block_index == 0;
+    args_.last = last_;
+    const int64_t run = args_.run;
+    if (args_.offsets == nullptr) {
+      args_.run = block_.count;
+    } else if (run > 0) {
+      args_.offsets += block_.first / run;
+      args_.taps = block_.count / run;
+    } else {
+      args_.taps = 0;
+    }
+    // What comes after this block for the same thread.
+    next_k_ = last_ ? 0 : k_block(plan, k_block_index + 1).first;
+    lines_ = static_cast<int>(ceil_div(8, part.tile_end - part.tile_begin));
+  }
+
+  void run() {
+    const int64_t group = p_.copies_a ? kPanelsPerCopy : 1;
+    alignas(64) float copy[kMaxTileRows * kCopyStride];
+    for (int64_t first = part_.panel_begin; first < part_.panel_end; first += group) {
+      const int64_t end = std::min(first + group, part_.panel_end);
+      for (int64_t tile = part_.tile_begin; tile < part_.tile_end; ++tile) {
+        const Rows rows = rows_of(p_, tile);
+        set_rows(rows, copy);
+        for (int64_t panel = first; panel < end; ++panel) run_tile(tile, rows, panel, group);
+      }
     }
   }
-}
+
+ private:
+  void set_rows(const Rows& rows, float* copy) {
+    if (args_.offsets != nullptr) {
+      args_.a = p_.base.a + rows.image * p_.image_stride;
+      return;
+    }
+    args_.a = p_.base.a + rows.begin * p_.base.lda + block_.first;
+    if (!p_.copies_a) return;
+    for (int64_t i = 0; i < rows.count; ++i) {
+      std::copy_n(args_.a + i * p_.base.lda, block_.count, copy + i * kCopyStride);
+    }
+    args_.a = copy;
+    args_.lda = kCopyStride;
+  }
+
+  void run_tile(int64_t tile, const Rows& rows, int64_t panel, int64_t group) {
+    const Epilogue& e = *p_.epilogue;
+    TileArgs args = args_;
+    const int64_t column = panel * kPanel;
+    const float* bias = p_.packed + column * (p_.k + 1);
+    args.b = bias + kPanel * (1 + block_.first);
+    args.bias = bias;
+    args.columns = std::min(kPanel, p_.n - column);
+    if (args.offsets != nullptr) args.offsets += rows.in_image * args.offsets_stride;
+    if (e.operand != nullptr) args.operand = e.operand + rows.begin * e.operand_stride + column;
+    if (p_.prefetch) set_prefetch(args, tile, panel, group);
+    if (scatters_across(e)) {
+      run_across_heads(p_, args, rows.count, rows.begin, panel);
+      return;
+    }
+    args.c = p_.c + rows.begin * args.ldc +
+             (e.head_dim > 0 ? column / e.head_dim * e.head_stride + column % e.head_dim : column);
+    p_.table->rows[rows.count](args);
+  }
+
+  /// The panels to come are fetched by all row tiles together, an even share each.
+  void set_prefetch(TileArgs& args, int64_t tile, int64_t panel, int64_t group) const {
+    const int64_t share = block_.count / 4 * lines_;  // lines
+    const int64_t offset = (tile - part_.tile_begin) * share;
+    if (offset >= block_.count * (kPanel / 16)) return;
+    int64_t then = panel + group;
+    int64_t then_k = block_.first;
+    if (then >= part_.panel_end) {
+      // The next block of the first panels, or what is likely this thread's next part.
+      if (!last_) then = part_.panel_begin + (then - part_.panel_end);
+      then_k = next_k_;
+    }
+    if (then >= p_.panels) return;
+    args.prefetch = reinterpret_cast<const char*>(
+        p_.packed + (then * (p_.k + 1) + 1 + then_k) * kPanel + offset * 16);
+    args.prefetch_lines = lines_;
+  }
+
+  const Plan& p_;
+  const Part& part_;
+  Block block_;
+  bool last_;
+  TileArgs args_;
+  int64_t next_k_ = 0;
+  int lines_ = 0;
+};
 
 void run(Plan& p, ThreadPool& pool) {
   const int64_t m = p.images * p.rows;
@@ -201,8 +256,9 @@ void run(Plan& p, ThreadPool& pool) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t tile = task / panel_tasks * p.tiles_per_task;
       const int64_t panel = task % panel_tasks * p.panels_per_task;
-      run_task(p, tile, std::min(tile + p.tiles_per_task, p.row_tiles), panel,
-               std::min(panel + p.panels_per_task, p.panels));
+      const Part part{tile, std::min(tile + p.tiles_per_task, p.row_tiles), panel,
+                      std::min(panel + p.panels_per_task, p.panels)};
+      for (int64_t block = 0; block < p.k_blocks; ++block) BlockRun(p, part, block).run();
     }
   });
 }

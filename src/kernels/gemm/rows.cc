@@ -66,9 +66,9 @@ HWY_INLINE void dot(const RowsArgs& args, int row, int64_t column) {
   const float* b = args.b + column * args.ldb;
   int64_t k = 0;
   for (; k + kSums <= args.k; k += kSums) {
-    // The rows that come next, at the same place: together they are one stream.
+    // Two groups of rows ahead, at the same place: together they are one stream.
 #pragma GCC unroll 4
-    for (int j = 0; j < N; ++j) __builtin_prefetch(b + (N + j) * args.ldb + k, 0, 2);
+    for (int j = 0; j < N; ++j) __builtin_prefetch(b + (2 * N + j) * args.ldb + k, 0, 2);
 #pragma GCC unroll 16
     for (int p = 0; p < kParts; ++p) {
       V bv[N];

@@ -132,6 +132,14 @@ HWY_INLINE void tile(const TileArgs& args, int64_t column) {
     }
   }
 
+  // Stores would wait for their lines one after the other.
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < NV * kLanes; j += 16) {
+      __builtin_prefetch(args.c + i * args.ldc + column + j, 1, 3);
+    }
+  }
   const char* prefetch = args.prefetch;
   const int lines = column == 0 ? args.prefetch_lines : 0;
   const float* rows[MR];
