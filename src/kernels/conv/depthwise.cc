@@ -15,6 +15,9 @@ namespace {
 constexpr int64_t kGrain = 65536;
 /// Raw results held until the epilogue runs over them: a part of L1.
 constexpr int64_t kHeld = 2048;
+/// Floats of input (and of weights that make it) that a core uses again and again: half of the
+/// second cache of current cores.
+constexpr int64_t kResident = 128 * 1024;
 /// Elements of an expanded image from which on it is better not written to memory: less than that
 /// stays in the second cache anyhow.
 constexpr int64_t kWorthKeeping = 128 * 1024;
@@ -31,12 +34,13 @@ struct Source {
   const Epilogue* epilogue = nullptr;
 };
 
-/// One row of pixels of a 1x1 convolution.
-void expand_row(const Source& source, int64_t row, float* to, int64_t to_stride) {
+/// One row of pixels of a 1x1 convolution, channels [first_channel, last_channel); the first is a
+/// multiple of the panel.
+void expand_row(const Source& source, int64_t row, int64_t first_channel, int64_t last_channel,
+                float* to, int64_t to_stride) {
   const TileTable& tiles = tile_table();
   const int64_t width = source.expand->in.width;
   const int64_t k = source.expand->in.channels;
-  const int64_t n = source.expand->channels_out;
   const int64_t count = (width + tiles.mr - 1) / tiles.mr;
   TileArgs args;
   args.lda = source.stride;
@@ -44,16 +48,15 @@ void expand_row(const Source& source, int64_t row, float* to, int64_t to_stride)
   args.ldb = kPanel;
   args.ldc = to_stride;
   args.epilogue = source.epilogue;
-  for (int64_t t = 0; t < count; ++t) {
-    const int64_t first = width * t / count;
-    const int64_t rows = width * (t + 1) / count - first;
-    args.a = source.in + (row * width + first) * source.stride;
-    for (int64_t column = 0; column < n; column += kPanel) {
-      args.bias = source.packed + column * (k + 1);
-      args.b = args.bias + kPanel;
-      args.columns = std::min(kPanel, n - column);
+  for (int64_t column = first_channel; column < last_channel; column += kPanel) {
+    args.bias = source.packed + column * (k + 1);
+    args.b = args.bias + kPanel;
+    args.columns = std::min(kPanel, last_channel - column);
+    for (int64_t t = 0; t < count; ++t) {
+      const int64_t first = width * t / count;
+      args.a = source.in + (row * width + first) * source.stride;
       args.c = to + first * to_stride + column;
-      tiles.rows[rows](args);
+      tiles.rows[width * (t + 1) / count - first](args);
     }
   }
 }
@@ -104,21 +107,32 @@ class PixelTables {
   /// Before the first use of `memory`.
   void clear() { std::fill_n(held_, scratch_.extent, -1); }
 
+  /// From now on channels [first, last) are wanted.
+  void set_channels(int64_t first, int64_t last) {
+    first_channel_ = first;
+    last_channel_ = last;
+  }
+
   /// Table of input row `y` of image `n`.
   const float* const* row(int64_t n, int64_t y) {
     const int64_t slot = y % scratch_.extent;
     const float** table = tables_ + slot * size();
-    const int64_t id = n * conv_.in.height + y;
-    if (held_[slot] == id) return table;
+    const int64_t index = n * conv_.in.height + y;
     if (source_.expand == nullptr) {
-      fill(source_.in + id * conv_.in.width * source_.stride, source_.stride, table);
-    } else {
+      if (held_[slot] == index) return table;
+      fill(source_.in + index * conv_.in.width * source_.stride, source_.stride, table);
+      held_[slot] = index;
+      return table;
+    }
+    // Other channels of the row are another row.
+    const int64_t id = index * conv_.in.channels + first_channel_;
+    if (held_[slot] != id) {
       auto* expanded = reinterpret_cast<float*>(expanded_ + slot * scratch_.row_bytes);
-      expand_row(source_, id, expanded, scratch_.row_stride);
+      expand_row(source_, index, first_channel_, last_channel_, expanded, scratch_.row_stride);
       // A slot's pixels do not move: its table holds from the first row on.
       if (held_[slot] < 0) fill(expanded, scratch_.row_stride, table);
+      held_[slot] = id;
     }
-    held_[slot] = id;
     return table;
   }
   /// Room for kernel_h tables.
@@ -144,6 +158,8 @@ class PixelTables {
   int64_t* held_;
   const float* const** rows_;
   std::byte* expanded_;
+  int64_t first_channel_ = 0;
+  int64_t last_channel_ = 0;
 };
 
 struct Range {
@@ -219,27 +235,40 @@ class DepthwiseRun {
   void run(ThreadPool& pool) {
     std::fill_n(zeros_, conv_.in.channels, 0.0f);
     for (int w = 0; w < pool.num_threads(); ++w) tables(w).clear();
-    // Few rows of many channels are cut into groups of channels, to have work for all threads. Rows
-    // that are made when wanted are made whole.
     const int64_t rows = conv_.in.batch * conv_.height_out();
     const int64_t channels = conv_.in.channels;
-    int64_t cuts = std::clamp<int64_t>(32 / rows, 1, std::max<int64_t>(1, channels / 128));
-    if (source_.expand != nullptr) cuts = 1;
-    const int64_t cut = round_up((channels + cuts - 1) / cuts, 32);
+    const int64_t cut = channels_per_task(rows);
     int64_t depth = window_.kernel_h * window_.kernel_w;
     if (source_.expand != nullptr) depth += window_.stride_h * source_.expand->in.channels;
     const int64_t work = conv_.width_out() * cut * depth;
     const int64_t chunk = std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1));
-    pool.run(rows * cuts, chunk, [&](int64_t begin, int64_t end, int worker) {
-      PixelTables own = tables(worker);
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t first = task / rows * cut;
-        run_row(own, task % rows, first, std::min(first + cut, channels), held(worker));
-      }
-    });
+    pool.run(rows * ((channels + cut - 1) / cut), chunk,
+             [&](int64_t begin, int64_t end, int worker) {
+               PixelTables own = tables(worker);
+               for (int64_t task = begin; task < end; ++task) {
+                 const int64_t first = task / rows * cut;
+                 const int64_t last = std::min(first + cut, channels);
+                 own.set_channels(first, last);
+                 run_row(own, task % rows, first, last, held(worker));
+               }
+             });
   }
 
  private:
+  /// Few rows of many channels are cut into groups of channels, to have work for all threads; so
+  /// are rows of which the second cache does not hold as many as a result sees.
+  int64_t channels_per_task(int64_t rows) const {
+    const int64_t channels = conv_.in.channels;
+    int64_t per_channel = window_.kernel_h * conv_.in.width;
+    if (source_.expand != nullptr) {
+      per_channel = sizes_.extent * conv_.in.width + source_.expand->in.channels;
+    }
+    int64_t cuts = (per_channel * channels + kResident - 1) / kResident;
+    if (source_.expand == nullptr) cuts = std::max(cuts, 32 / rows);
+    cuts = std::clamp<int64_t>(cuts, 1, std::max<int64_t>(1, channels / 128));
+    return round_up((channels + cuts - 1) / cuts, 32);
+  }
+
   std::byte* memory(int worker) const { return workers_ + worker * sizes_.per_worker(); }
   PixelTables tables(int worker) const {
     return PixelTables(conv_, sizes_, source_, zeros_, memory(worker));
@@ -250,7 +279,6 @@ class DepthwiseRun {
 
   /// Channels [first, last) of result row `index`, counted over all images.
   void run_row(PixelTables& pixels, int64_t index, int64_t first, int64_t last, float* raw) const {
-    if (first >= last) return;
     const int64_t width = conv_.width_out();
     const int64_t y = index % conv_.height_out();
     const int64_t n = index / conv_.height_out();

@@ -53,30 +53,35 @@ HWY_INLINE void depthwise_step(D d, const DepthwiseRow& row, int64_t x, int64_t 
 }
 
 template <int kWidth, int kStride, int kOut>
-HWY_INLINE void depthwise_channels(const DepthwiseRow& row, int64_t x) {
-  int64_t c = row.first_channel;
-  for (; c + static_cast<int64_t>(kLanes) <= row.last_channel; c += kLanes) {
+HWY_INLINE void depthwise_channels(const DepthwiseRow& row, int64_t x, int64_t c, int64_t last) {
+  for (; c + static_cast<int64_t>(kLanes) <= last; c += kLanes) {
     depthwise_step<Full, kWidth, kStride, kOut>(Full(), row, x, c);
   }
   constexpr auto kHalf = static_cast<int64_t>(hn::MaxLanes(Half()));
-  for (; c + kHalf <= row.last_channel; c += kHalf) {
+  for (; c + kHalf <= last; c += kHalf) {
     depthwise_step<Half, kWidth, kStride, kOut>(Half(), row, x, c);
   }
-  for (; c < row.last_channel; ++c) {
-    depthwise_step<One, kWidth, kStride, kOut>(One(), row, x, c);
-  }
+  for (; c < last; ++c) depthwise_step<One, kWidth, kStride, kOut>(One(), row, x, c);
 }
 
 template <int kWidth, int kStride>
 HWY_INLINE void depthwise_row(const DepthwiseRow& args) {
   const DepthwiseRow row = args;  // that stores do not make it be read again
-  int64_t x = 0;
-  for (; x + 4 <= row.count; x += 4) depthwise_channels<kWidth, kStride, 4>(row, x);
-  if (x + 2 <= row.count) {
-    depthwise_channels<kWidth, kStride, 2>(row, x);
-    x += 2;
+  // Channels whose weights and whose pixels under a step stay in a first cache of 32 KiB until the
+  // next step, which needs most of them again.
+  constexpr int64_t kSlab = kWidth == 3 ? 128 : (kWidth == 5 ? 64 : 32);
+  for (int64_t first = row.first_channel; first < row.last_channel; first += kSlab) {
+    const int64_t last = HWY_MIN(first + kSlab, row.last_channel);
+    int64_t x = 0;
+    for (; x + 4 <= row.count; x += 4) {
+      depthwise_channels<kWidth, kStride, 4>(row, x, first, last);
+    }
+    if (x + 2 <= row.count) {
+      depthwise_channels<kWidth, kStride, 2>(row, x, first, last);
+      x += 2;
+    }
+    if (x < row.count) depthwise_channels<kWidth, kStride, 1>(row, x, first, last);
   }
-  if (x < row.count) depthwise_channels<kWidth, kStride, 1>(row, x);
 }
 
 template <class D>

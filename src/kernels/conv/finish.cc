@@ -14,29 +14,45 @@ namespace downhaul::kernels::HWY_NAMESPACE {
 
 using Full = hn::ScalableTag<float>;
 using One = hn::CappedTag<float, 1>;
-constexpr size_t kLanes = hn::MaxLanes(Full());
+constexpr auto kLanes = static_cast<int64_t>(hn::MaxLanes(Full()));
+
+template <class D, class F>
+HWY_INLINE void finish_one(D d, const F& activate, float scale, Combine combine, const float* from,
+                           const float* other, float* to) {
+  auto v = hn::Mul(hn::LoadU(d, from), hn::Set(d, scale));
+  if (combine == Combine::kAddBefore) v = hn::Add(v, hn::LoadU(d, other));
+  v = activate(d, v);
+  if (combine == Combine::kAddAfter) v = hn::Add(v, hn::LoadU(d, other));
+  if (combine == Combine::kMultiplyAfter) v = hn::Mul(v, hn::LoadU(d, other));
+  hn::StoreU(v, d, to);
+}
 
 void finish(const float* raw, int64_t raw_stride, int64_t pixels, int64_t channels,
             const Epilogue& epilogue, const float* operand, float* out, int64_t out_stride) {
+  constexpr Full kFull;
+  constexpr One kOne;
+  // Copies: stores of results could change what a reference leads to.
+  const float scale = epilogue.scale;
+  const Combine combine = epilogue.combine;
+  const int64_t operand_stride = epilogue.operand_stride;
   with_activation(epilogue.activation, epilogue.lo, epilogue.hi, [&](auto activate) HWY_ATTR {
-    const auto finish_one = [&](auto d, const float* from, const float* other, float* to) HWY_ATTR {
-      auto v = hn::LoadU(d, from);
-      if (epilogue.scale != 1.0f) v = hn::Mul(v, hn::Set(d, epilogue.scale));
-      if (epilogue.combine == Combine::kAddBefore) v = hn::Add(v, hn::LoadU(d, other));
-      v = activate(d, v);
-      if (epilogue.combine == Combine::kAddAfter) v = hn::Add(v, hn::LoadU(d, other));
-      if (epilogue.combine == Combine::kMultiplyAfter) v = hn::Mul(v, hn::LoadU(d, other));
-      hn::StoreU(v, d, to);
-    };
-    for (int64_t p = 0; p < pixels; ++p) {
+    for (int64_t p = 0; p < pixels; ++p, raw += raw_stride, out += out_stride) {
       int64_t c = 0;
-      for (; c + static_cast<int64_t>(kLanes) <= channels; c += kLanes) {
-        finish_one(Full(), raw + c, operand + c, out + c);
+      if (combine == Combine::kNone && scale == 1.0f) {
+        for (; c + 2 * kLanes <= channels; c += 2 * kLanes) {
+          const auto a = activate(kFull, hn::LoadU(kFull, raw + c));
+          const auto b = activate(kFull, hn::LoadU(kFull, raw + c + kLanes));
+          hn::StoreU(a, kFull, out + c);
+          hn::StoreU(b, kFull, out + c + kLanes);
+        }
       }
-      for (; c < channels; ++c) finish_one(One(), raw + c, operand + c, out + c);
-      raw += raw_stride;
-      out += out_stride;
-      if (operand != nullptr) operand += epilogue.operand_stride;
+      for (; c + kLanes <= channels; c += kLanes) {
+        finish_one(kFull, activate, scale, combine, raw + c, operand + c, out + c);
+      }
+      for (; c < channels; ++c) {
+        finish_one(kOne, activate, scale, combine, raw + c, operand + c, out + c);
+      }
+      if (operand != nullptr) operand += operand_stride;
     }
   });
 }
