@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Speed and memory in one go: lowering against a copy of the source, then latency and peak memory of
+the results in the stock runtime, beside the stock-made files.
+
+    all.py --models DIR --out DIR --binary build/release/src/cli/downhaul [--report FILE]
+
+DIR holds full-size models (tests/peers/export_models.py --size full); what is missing is exported,
+and stock files that are missing are made (tests/peers/stock_lower.py). Run it with the peers'
+python on a quiet machine; ratios are of one run each.
+
+The stock portable file of a transformer transposes every weight in every inference, so portable
+files are compared on a short DistilBERT.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+PEERS = HERE.parent / "tests" / "peers"
+LOWERED = ["distilbert_fillmask", "gpt2", "gpt2_dynamic", "lraspp", "mobilenet_v2"]
+COMPARED = ["distilbert_fillmask", "gpt2", "lraspp", "mobilenet_v2"]
+SHORT = "distilbert_fillmask"
+SHORT_TOKENS = 16
+# What the result of lowering must reach against the stock-made file.
+GOALS = {"distilbert_fillmask": 0.50, "gpt2": 0.70, "lraspp": 1.0, "mobilenet_v2": 1.0, "portable": 0.50}
+MAX_RSS_MIB = 32
+
+
+def python(*args):
+    return subprocess.run([sys.executable, *map(str, args)], check=True, capture_output=True, text=True).stdout
+
+
+def ensure(folder, names, *options):
+    missing = [n for n in names if not (folder / n / "model_spec.json").exists()]
+    if missing:
+        python(PEERS / "export_models.py", "--out", folder, "--size", "full", *options, *missing)
+
+
+def stock(folder, backend):
+    pte = folder / f"stock_{backend}.pte"
+    if not pte.exists():
+        python(PEERS / "stock_lower.py", folder, "--backend", backend)
+    return pte
+
+
+def ours(args, folder, backend):
+    subprocess.run([args.binary, "lower", "--spec", folder / "model_spec.json", "--backend", backend, "--out", args.out],
+                   check=True, capture_output=True)
+    return args.out / f"{json.loads((folder / 'model_spec.json').read_text())['name']}_{backend}.pte"
+
+
+def compare(args, mode, folder, backend, *options):
+    pair = [stock(folder, backend), ours(args, folder, backend)]
+    results = json.loads(python(HERE / "stock_runtime.py", mode, "--json", "--model", folder, *options, *pair))
+    pair[1].unlink()
+    return results
+
+
+def lowering(args, lines):
+    """Lines of a table; the number of goals missed."""
+    out = args.out / "lowering.json"
+    python(HERE / "lowering.py", *(args.models / m for m in LOWERED), "--binary", args.binary, "--runs", args.runs,
+           "--json", out)
+    report = json.loads(out.read_text())
+    missed = 0
+    lines += ["### Lowering, whole process", "",
+              "| model | backend | copy ms | lower ms | allowed ms | x copy | MiB above own | x faster than stock | |",
+              "|---|---|--:|--:|--:|--:|--:|--:|---|"]
+    for r in report["rows"]:
+        ok = r["lower_ms"] <= r["allowed_ms"] and r["rss_above_own_mib"] <= MAX_RSS_MIB
+        missed += not ok
+        faster = f"{r['stock_over_ours']:.0f}" if "stock_over_ours" in r else ""
+        lines.append(f"| {r['model']} | {r['backend']} | {r['copy_ms']:.1f} | {r['lower_ms']:.1f} | {r['allowed_ms']:.1f} | "
+                     f"{r['ratio_to_copy']:.2f} | {r['rss_above_own_mib']:.1f} | {faster} | {'ok' if ok else 'MISSED'} |")
+    return missed
+
+
+def latency(args, lines):
+    missed = 0
+    lines += ["", "### Latency in the stock runtime, ours / stock-made, interleaved in one process", "",
+              "| model | backend | threads | stock ms | ours ms | ratio | quartiles | goal | |", "|---|---|--:|--:|--:|--:|---|--:|---|"]
+    cases = [(args.models / m, "xnnpack", m, GOALS[m], ["--seconds", args.seconds]) for m in COMPARED]
+    short = args.models / f"{SHORT_TOKENS}_tokens"
+    ensure(short, [SHORT], "--seq-len", SHORT_TOKENS)
+    cases.append((short / SHORT, "portable", f"{SHORT}, {SHORT_TOKENS} tokens", GOALS["portable"],
+                  ["--rounds", 3, "--warmups", 1, "--threads", 1]))
+    for folder, backend, name, goal, options in cases:
+        results = compare(args, "latency", folder, backend, *options)
+        for base, own in zip(results[::2], results[1::2]):
+            low, high = own["ratio_quartiles"]
+            # Files that do the same take turns in being ahead.
+            ok = own["ratio"] <= goal or low <= goal == 1.0
+            missed += not ok
+            lines.append(f"| {name} | {backend} | {own['threads']} | {base['median_ms']:.2f} | {own['median_ms']:.2f} | "
+                         f"{own['ratio']:.3f} | {low:.3f}-{high:.3f} | {goal:.2f} | {'ok' if ok else 'MISSED'} |")
+    return missed
+
+
+def memory(args, lines):
+    missed = 0
+    lines += ["", "### Peak memory of load and first run in the stock runtime", "",
+              "| model | stock MB | ours MB | ratio | |", "|---|--:|--:|--:|---|"]
+    for m in COMPARED:
+        base, own = compare(args, "memory", args.models / m, "xnnpack", "--threads", 1)
+        ratio = own["peak_rss_bytes"] / base["peak_rss_bytes"]
+        missed += ratio > 1.005
+        lines.append(f"| {m} | {base['peak_rss_bytes'] / 1e6:.1f} | {own['peak_rss_bytes'] / 1e6:.1f} | {ratio:.3f} | "
+                     f"{'ok' if ratio <= 1.005 else 'MISSED'} |")
+    return missed
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--models", type=pathlib.Path, required=True)
+    p.add_argument("--out", type=pathlib.Path, required=True)
+    p.add_argument("--binary", type=pathlib.Path, required=True)
+    p.add_argument("--runs", type=int, default=7, help="lowerings of each model")
+    p.add_argument("--seconds", type=float, default=30, help="for each model and number of threads")
+    p.add_argument("--only", default="lowering,latency,memory")
+    p.add_argument("--report", type=pathlib.Path, help="Markdown: a summary line, then the tables")
+    args = p.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    ensure(args.models, LOWERED)
+    lines, missed = [], 0
+    for name, measure in (("lowering", lowering), ("latency", latency), ("memory", memory)):
+        if name in args.only.split(","):
+            missed += measure(args, lines)
+    said = f"{missed} goals missed, of {sum(line.endswith('| ok |') or line.endswith('MISSED |') for line in lines)}"
+    print("\n".join([said, "", *lines]))
+    if args.report:
+        args.report.write_text("\n".join([said, *lines]) + "\n")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
