@@ -10,6 +10,7 @@
 #include "hwy/foreach_target.h"
 // The order matters: foreach_target.h sets the target of highway.h.
 #include "hwy/highway.h"
+#include "kernels/partial-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace downhaul::kernels::HWY_NAMESPACE {
@@ -46,12 +47,9 @@ void mix_pixels(const float* HWY_RESTRICT upper, const float* HWY_RESTRICT lower
     }
     if (c == channels) continue;
     const auto rest = static_cast<size_t>(channels - c);
-    const auto mask = hn::FirstN(d, rest);
-    const auto above =
-        mix(hn::MaskedLoad(mask, d, a + c), hn::MaskedLoad(mask, d, b + c), right, left);
-    const auto below =
-        mix(hn::MaskedLoad(mask, d, p + c), hn::MaskedLoad(mask, d, q + c), right, left);
-    hn::BlendedStore(mix(above, below, v_down, v_up), mask, d, to + c);
+    const auto above = mix(load_partial(d, a + c, rest), load_partial(d, b + c, rest), right, left);
+    const auto below = mix(load_partial(d, p + c, rest), load_partial(d, q + c, rest), right, left);
+    store_partial(mix(above, below, v_down, v_up), d, to + c, rest);
   }
 }
 
