@@ -213,7 +213,7 @@ bool is_finite(const Value* value, int depth = 8) {
   if (node.is(ops::kCast)) return !is_float(node.operand(0)->dtype()) || finite(0);
   if (node.is(ops::kWhere)) return finite(1) && finite(2);
   if (node.is(ops::kReshape) || node.is(ops::kExpand) || node.is(ops::kSlice) ||
-      node.is(ops::kPermute) || node.is(ops::kNeg)) {
+      node.is(ops::kPermute) || node.is(ops::kNeg) || node.is(ops::kAbs) || node.is(ops::kClamp)) {
     return finite(0);
   }
   // (1 - mask) · lowest, as masks are computed from a tensor of 0 and 1.
