@@ -1,6 +1,7 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 
 #include "base/strings.h"
@@ -28,6 +29,18 @@ class AppOptions final : public Options {
       if (r.ec != std::errc() || r.ptr != text.data() + text.size() || v < low || v > high) {
         return cat("expected an integer from ", low, " to ", high, ", found '", printable(text),
                    "'");
+      }
+      return {};
+    };
+    app_->add_option(name, *target, help)->type_name(value)->check(check);
+  }
+  void real(double* target, const std::string& name, const std::string& value,
+            const std::string& help) override {
+    const auto check = [](const std::string& text) -> std::string {
+      double v = 0;
+      const auto r = std::from_chars(text.data(), text.data() + text.size(), v);
+      if (r.ec != std::errc() || r.ptr != text.data() + text.size() || !(v >= 0) || std::isinf(v)) {
+        return cat("expected a number that is not negative, found '", printable(text), "'");
       }
       return {};
     };

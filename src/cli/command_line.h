@@ -30,6 +30,9 @@ class Options {
                     const std::string& help) = 0;
   virtual void number(int64_t* target, const std::string& name, const std::string& value,
                       const std::string& help, int64_t low, int64_t high) = 0;
+  /// A number from 0, with a fraction or an exponent.
+  virtual void real(double* target, const std::string& name, const std::string& value,
+                    const std::string& help) = 0;
   virtual void choice(std::string* target, const std::string& name,
                       const std::vector<std::string>& values, const std::string& help) = 0;
   /// May be given several times, and several at once separated by commas.

@@ -25,6 +25,10 @@ class Recorder final : public Options {
               int64_t, int64_t) override {
     options.push_back({name, help, {}, true});
   }
+  void real(double*, const std::string& name, const std::string&,
+            const std::string& help) override {
+    options.push_back({name, help, {}, true});
+  }
   void choice(std::string*, const std::string& name, const std::vector<std::string>& values,
               const std::string& help) override {
     options.push_back({name, help, values, true});

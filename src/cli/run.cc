@@ -4,16 +4,15 @@
 #include <cstdio>
 #include <optional>
 
-#include "base/parallel.h"
 #include "base/strings.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
 #include "formats/json/json.h"
-#include "formats/sniff.h"
 #include "formats/spec/spec.h"
-#include "ops/evaluate.h"
+#include "kernels/isa.h"
 #include "report/artifact.h"
 #include "report/delegation.h"
+#include "report/runner.h"
 
 namespace downhaul {
 namespace {
@@ -21,7 +20,7 @@ namespace {
 class Run final : public Verb {
  public:
   std::string_view name() const override { return "run"; }
-  std::string_view summary() const override { return "Evaluate a .pt2 or .pte file on inputs"; }
+  std::string_view summary() const override { return "Run a .pt2 or .pte file on inputs"; }
   std::string_view details() const override {
     return "Inputs are matched by name, or by position with the keys 0, 1, …\n"
            "Examples:\n"
@@ -36,6 +35,8 @@ class Run final : public Verb {
     o.text(&outputs_, "--outputs", "FILE", "where to write the outputs (safetensors)");
     o.list(&keep_, "--output", "NAME", "compute only this output; may be repeated");
     o.number(&threads_, "--threads", "N", "threads to use; results do not depend on it", 1, 1024);
+    o.flag(&how_.reference, "--reference",
+           "use the reference kernels: slow, but the definition of right");
     o.number(&top_, "--top", "K", "show the K largest entries along the last axis of each output",
              0, 1000000);
     o.text(&labels_, "--labels", "FILE", "names for --top: one a line, or a JSON list");
@@ -43,6 +44,8 @@ class Run final : public Verb {
   }
 
   Result<int> run() override {
+    DH_TRY(lower_isa_by_environment());
+    how_.threads = static_cast<int>(threads_);
     if (file_.empty()) return invalid_argument("run: give a FILE");
     if (inputs_.empty() == (seed_ < 0)) {
       return invalid_argument("run: give either --inputs FILE or --random SEED");
@@ -58,18 +61,14 @@ class Run final : public Verb {
     if (inputs_.empty()) {
       inputs = random_inputs(graph, static_cast<uint64_t>(seed_));
     } else {
-      const bool text = sniff(inputs_) == FileType::kJson || inputs_.ends_with(".json");
-      DH_ASSIGN(const NamedTensors named,
-                text ? read_json_tensors(inputs_, graph) : read_tensors(inputs_));
-      auto matched = match_inputs(graph, named);
-      if (!matched.ok()) return fault(std::move(matched).status(), inputs_);
-      inputs = *std::move(matched);
+      DH_ASSIGN(inputs, read_inputs(inputs_, graph));
     }
-    set_num_threads(static_cast<int>(threads_));
     if (artifact.pte != nullptr) delegation_ = delegation_report(*artifact.pte, nullptr);
     if (!json_) print_header(graph);
+    auto runner = Runner::make(graph, how_);
+    if (!runner.ok()) return fault(std::move(runner).status(), file_);
     const auto begin = std::chrono::steady_clock::now();
-    auto results = evaluate(graph, inputs);
+    auto results = (*runner)->run(inputs);
     if (!results.ok()) return fault(std::move(results).status(), file_);
     const double ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
@@ -106,9 +105,8 @@ class Run final : public Verb {
                   counted(static_cast<size_t>(delegation_->kernel_calls), "kernel call"),
                   " outside")
             : counted(graph.nodes().size(), "node");
-    std::printf("%s: %s; reference kernels, %s, %s build\n", printable(file_).c_str(),
-                coverage.c_str(), counted(static_cast<size_t>(threads_), "thread").c_str(),
-                build_type());
+    std::printf("%s: %s; %s, %s build\n", printable(file_).c_str(), coverage.c_str(),
+                describe(how_).c_str(), build_type());
     std::fflush(stdout);
   }
 
@@ -203,7 +201,8 @@ class Run final : public Verb {
       json.field("delegate_call_sites", delegation_->call_sites);
       json.field("kernel_calls_outside", delegation_->kernel_calls);
     }
-    json.field("kernels", "reference");
+    json.field("kernels", how_.reference ? "reference" : "engine");
+    json.field("isa", downhaul::name(active_isa()));
     json.field("threads", threads_);
     json.field("build", build_type());
     json.field("milliseconds", ms);
@@ -247,6 +246,7 @@ class Run final : public Verb {
   std::vector<std::string> keep_;
   int64_t seed_ = -1;
   int64_t threads_ = 1;
+  RunnerOptions how_;
   bool json_ = false;
 };
 

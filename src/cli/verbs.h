@@ -7,6 +7,7 @@
 namespace downhaul {
 
 std::unique_ptr<Verb> make_check();
+std::unique_ptr<Verb> make_compare();
 std::unique_ptr<Verb> make_completion();
 std::unique_ptr<Verb> make_inspect();
 std::unique_ptr<Verb> make_lower();

@@ -1,6 +1,7 @@
 #include "report/artifact.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -272,6 +273,16 @@ Result<std::vector<Tensor>> match_inputs(const Graph& graph, const NamedTensors&
   return out;
 }
 
+Result<std::vector<Tensor>> read_inputs(const std::string& path, const Graph& graph) {
+  const bool text = sniff(path) == FileType::kJson || path.ends_with(".json");
+  DH_ASSIGN(const NamedTensors named, text ? read_json_tensors(path, graph) : read_tensors(path));
+  auto matched = match_inputs(graph, named);
+  if (matched.ok()) return matched;
+  // What does not fit is the fault of the file, not of a command line that names it.
+  return Status(ErrorKind::kInvalidFile, matched.status().message())
+      .with_context(cat("'", printable(path), "'"));
+}
+
 namespace {
 
 /// xorshift64*: the same numbers on every machine.
@@ -326,6 +337,29 @@ std::vector<Tensor> random_inputs(const Graph& graph, uint64_t seed) {
       } else {
         t.set_int(i, static_cast<int64_t>(bits % static_cast<uint64_t>(bound)));
       }
+    }
+    out.push_back(std::move(t));
+  }
+  return out;
+}
+
+std::vector<Tensor> structured_inputs(const Graph& graph) {
+  std::vector<Tensor> out;
+  for (const Value* input : graph.inputs()) {
+    Tensor t(input->dtype(), max_sizes(input->shape()));
+    const std::vector<int64_t> strides = contiguous_strides(t.sizes());
+    const int64_t bound = is_float(t.dtype()) ? 0 : index_bound(*input);
+    for (int64_t i = 0, n = t.num_elements(); i < n; ++i) {
+      if (bound > 0) {
+        t.set_int(i, i % bound);
+        continue;
+      }
+      double phase = 0;
+      double rate = 0.37;
+      for (size_t d = strides.size(); d-- > 0; rate *= 0.61) {
+        phase += rate * static_cast<double>(i / strides[d] % t.sizes()[d]);
+      }
+      t.set(i, 2 * std::sin(phase));
     }
     out.push_back(std::move(t));
   }

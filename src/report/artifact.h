@@ -53,9 +53,17 @@ Result<NamedTensors> read_json_tensors(const std::string& path, const Graph& gra
 /// Errors: kInvalidArgument naming the missing or unknown input.
 Result<std::vector<Tensor>> match_inputs(const Graph& graph, const NamedTensors& named);
 
+/// The inputs that `path` holds, whichever of the two kinds it is, in the order of the graph's.
+/// Errors: as the readers and match_inputs, with the path; all kInvalidFile, or kNotFound.
+Result<std::vector<Tensor>> read_inputs(const std::string& path, const Graph& graph);
+
 /// Inputs drawn from a generator with `seed`, the same on every machine: floats uniform in [-1, 1);
 /// integers uniform in [0, bound) with bound the rows of the embedding table that the input
 /// indexes, or 2; dynamic sizes at their upper bound.
 std::vector<Tensor> random_inputs(const Graph& graph, uint64_t seed);
+
+/// Inputs that are not noise: floats a smooth wave in [-2, 2] that is slower along every further
+/// dimension from the last; integers ascending, modulo the bound that random_inputs uses.
+std::vector<Tensor> structured_inputs(const Graph& graph);
 
 }  // namespace downhaul

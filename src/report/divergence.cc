@@ -1,0 +1,362 @@
+#include "report/divergence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/strings.h"
+#include "ops/evaluate.h"
+#include "passes/passes.h"
+#include "report/metrics.h"
+#include "report/rounding.h"
+
+namespace downhaul {
+namespace {
+
+bool close(float x, float y, double limit) {
+  if (x == y) return true;
+  const double d = std::abs(static_cast<double>(x) - static_cast<double>(y));
+  return d <= limit || (std::isnan(x) && std::isnan(y));
+}
+
+Sizes without_ones(const Sizes& sizes) {
+  Sizes out;
+  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(out),
+               [](int64_t n) { return n != 1; });
+  return out;
+}
+
+/// `a` walked with its dimensions in `order` against `b` from beginning to end.
+bool agree_in_order(const float* a, const Sizes& sizes, const std::vector<int>& order,
+                    const float* b, double limit) {
+  const std::vector<int64_t> strides = contiguous_strides(sizes);
+  const size_t rank = sizes.size();
+  if (rank == 0) return close(*a, *b, limit);
+  std::vector<int64_t> index(rank, 0);
+  const int64_t inner = sizes[static_cast<size_t>(order[rank - 1])];
+  const int64_t step = strides[static_cast<size_t>(order[rank - 1])];
+  int64_t at = 0;
+  while (true) {
+    for (int64_t i = 0; i < inner; ++i) {
+      if (!close(a[at + i * step], *b++, limit)) return false;
+    }
+    size_t d = rank - 1;
+    while (d > 0) {
+      const auto dim = static_cast<size_t>(order[d - 1]);
+      at += strides[dim];
+      if (++index[d - 1] < sizes[dim]) break;
+      at -= strides[dim] * sizes[dim];
+      index[d - 1] = 0;
+      --d;
+    }
+    if (d == 0) return true;
+  }
+}
+
+bool some_order_of_first(const Tensor& a, const Tensor& b, double limit) {
+  const Sizes sizes = without_ones(a.sizes());
+  std::vector<int> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  do {
+    if (agree_in_order(a.data<float>(), sizes, order, b.data<float>(), limit)) return true;
+  } while (sizes.size() <= 4 && std::next_permutation(order.begin(), order.end()));
+  return false;
+}
+
+/// One result of one node, kept while the graphs are compared.
+struct Traced {
+  const Node* node = nullptr;
+  int result = 0;
+  Tensor value;  ///< f32
+  double low = 0, high = 0, magnitude = 0;
+  int64_t not_finite = 0;
+  double tolerance = 0;  ///< absolute
+};
+
+/// Values smaller than this are taken for what is left of larger ones: their rounding is not
+/// relative to themselves.
+constexpr double kSmallest = 1e-3;
+
+class Trace {
+ public:
+  Trace(const Graph& graph, double factor, double unit)
+      : graph_(graph), rounding_(graph), factor_(factor), unit_(unit) {}
+
+  Status evaluate(const std::vector<Tensor>& inputs) {
+    EvaluateOptions options;
+    options.context = this;
+    options.on_node = [](const Node& node, const std::vector<Tensor>& results, void* context) {
+      static_cast<Trace*>(context)->add(node, results);
+    };
+    DH_ASSIGN(outputs_, downhaul::evaluate(graph_, inputs, options));
+    return {};
+  }
+
+  const Graph& graph() const { return graph_; }
+  const Rounding& rounding() const { return rounding_; }
+  const std::vector<Traced>& values() const { return values_; }
+  const std::vector<Tensor>& outputs() const { return outputs_; }
+  const std::vector<size_t>& of_count(int64_t elements) const {
+    static const std::vector<size_t> kNone;
+    const auto it = by_count_.find(elements);
+    return it == by_count_.end() ? kNone : it->second;
+  }
+  std::set<std::string> names_of(const Node& node) const {
+    std::set<std::string> names;
+    for (const int origin : node.origins()) {
+      names.insert(graph_.origins[static_cast<size_t>(origin)].name);
+    }
+    return names;
+  }
+  double limit(const Value* value, double magnitude) const {
+    return rounding_.tolerance(value, unit_) * factor_ * std::max(magnitude, kSmallest);
+  }
+
+ private:
+  void add(const Node& node, const std::vector<Tensor>& results) {
+    for (size_t r = 0; r < results.size(); ++r) {
+      const Value* value = node.result(static_cast<int>(r));
+      if (value->num_uses() == 0 || results[r].num_elements() == 0) continue;
+      Traced t;
+      t.node = &node;
+      t.result = static_cast<int>(r);
+      t.value = results[r].cast(DType::kF32);
+      const float* x = t.value.data<float>();
+      t.low = INFINITY;
+      t.high = -INFINITY;
+      for (int64_t i = 0, n = t.value.num_elements(); i < n; ++i) {
+        if (!std::isfinite(x[i])) {
+          ++t.not_finite;
+          continue;
+        }
+        t.low = std::min<double>(t.low, x[i]);
+        t.high = std::max<double>(t.high, x[i]);
+      }
+      t.magnitude = std::max({0.0, std::abs(t.low), std::abs(t.high)});
+      if (t.not_finite == t.value.num_elements()) t.low = t.high = t.magnitude = 0;
+      t.tolerance = limit(value, t.magnitude);
+      by_count_[t.value.num_elements()].push_back(values_.size());
+      values_.push_back(std::move(t));
+    }
+  }
+
+  const Graph& graph_;
+  Rounding rounding_;
+  double factor_, unit_;
+  std::vector<Traced> values_;
+  std::vector<Tensor> outputs_;
+  std::unordered_map<int64_t, std::vector<size_t>> by_count_;
+};
+
+bool agree(const Traced& a, const Traced& b) {
+  const double limit = std::max(a.tolerance, b.tolerance);
+  if (a.not_finite != b.not_finite || std::abs(a.low - b.low) > limit ||
+      std::abs(a.high - b.high) > limit) {
+    return false;
+  }
+  return agree_in_some_order(a.value, b.value, limit);
+}
+
+struct Matching {
+  std::unordered_set<const Node*> agreeing;  ///< every used result has a counterpart
+  int by_name = 0, by_value = 0, unmatched = 0;
+};
+
+/// Which of b's nodes have counterparts in a.
+Matching match(const Trace& a, const Trace& b) {
+  std::unordered_map<std::string, std::vector<size_t>> by_name;
+  for (size_t i = 0; i < a.values().size(); ++i) {
+    for (const std::string& name : a.names_of(*a.values()[i].node)) by_name[name].push_back(i);
+  }
+  Matching out;
+  std::unordered_set<const Node*> lonely;
+  for (const Traced& value : b.values()) {
+    std::set<size_t> named;
+    for (const std::string& name : b.names_of(*value.node)) {
+      const auto it = by_name.find(name);
+      if (it == by_name.end()) continue;
+      for (const size_t i : it->second) {
+        if (a.values()[i].value.num_elements() == value.value.num_elements()) named.insert(i);
+      }
+    }
+    const auto fits = [&](size_t i) { return agree(a.values()[i], value); };
+    bool found = false;
+    if (!named.empty()) {
+      found = std::any_of(named.begin(), named.end(), fits);
+      out.by_name += found;
+    } else {
+      const auto& candidates = a.of_count(value.value.num_elements());
+      found = std::any_of(candidates.begin(), candidates.end(), fits);
+      out.by_value += found;
+    }
+    if (!found) {
+      ++out.unmatched;
+      lonely.insert(value.node);
+    }
+  }
+  for (const auto& node : b.graph().nodes()) {
+    if (!lonely.contains(node.get())) out.agreeing.insert(node.get());
+  }
+  return out;
+}
+
+/// The first node without counterpart from which such nodes lead to one of `wrong`, the values of
+/// outputs that disagree. A node that also leads to floats with a counterpart is not to blame: it
+/// is a step that the other graph takes in another way (a mask made once for all layers).
+const Node* first_wrong(const Graph& graph, const Matching& matching,
+                        const std::unordered_set<const Value*>& wrong) {
+  const Node* first = nullptr;
+  std::unordered_set<const Node*> bad, fine;
+  for (auto it = graph.nodes().rbegin(); it != graph.nodes().rend(); ++it) {
+    const Node* node = it->get();
+    if (matching.agreeing.contains(node)) {
+      if (is_float(node->result()->dtype())) fine.insert(node);
+      continue;
+    }
+    bool leads = false;
+    bool is_fine = false;
+    for (int r = 0; r < node->num_results(); ++r) {
+      leads = leads || wrong.contains(node->result(r));
+      for (const Use& use : node->result(r)->uses()) {
+        leads = leads || bad.contains(use.node);
+        is_fine = is_fine || fine.contains(use.node);
+      }
+    }
+    if (is_fine) fine.insert(node);
+    if (!leads) continue;
+    bad.insert(node);
+    if (!is_fine) first = node;
+  }
+  return first;
+}
+
+OperatorPlace place_of(const Node& node) {
+  OperatorPlace place;
+  place.name = node.result()->name();
+  place.op = node.op_name();
+  place.type = node.result()->type().str();
+  if (!node.origins().empty()) {
+    const Origin& origin = node.graph().origins[static_cast<size_t>(node.origins().back())];
+    place.origin = origin.name;
+    if (!origin.module_path.empty()) place.origin += cat(" in ", origin.module_path);
+  }
+  for (const Value* operand : node.operands()) {
+    if (operand != nullptr && operand->is_constant()) place.constants.push_back(operand->name());
+  }
+  return place;
+}
+
+void describe_pair(const Node& a, const Node& b, const Trace& trace_a, const Trace& trace_b,
+                   Divergence& out) {
+  const auto value_of = [](const Trace& trace, const Node& node) -> const Tensor* {
+    for (const Traced& t : trace.values()) {
+      if (t.node == &node && t.result == 0) return &t.value;
+    }
+    return nullptr;
+  };
+  const Tensor* x = value_of(trace_a, a);
+  const Tensor* y = value_of(trace_b, b);
+  if (x != nullptr && y != nullptr && x->sizes() == y->sizes()) {
+    out.difference = compare_tensors(*x, *y).max_abs;
+  }
+  if (&a.op() != &b.op() || a.operands().size() != b.operands().size()) return;
+  for (size_t i = 0; i < a.operands().size(); ++i) {
+    const Value* p = a.operand(static_cast<int>(i));
+    const Value* q = b.operand(static_cast<int>(i));
+    if (p == nullptr || q == nullptr || !p->is_constant() || !q->is_constant()) continue;
+    if (p->constant().sizes() != q->constant().sizes()) continue;
+    const TensorMetrics m = compare_tensors(p->constant(), q->constant());
+    if (m.unequal == 0) continue;
+    std::string argument = cat("operand ", i);
+    for (const SchemaArg& arg : a.schema().args) {
+      const bool tensor = arg.kind == ArgKind::kTensor;
+      if (tensor && arg.index == static_cast<int>(i)) argument = arg.name;
+    }
+    out.weights.push_back(cat(argument, ": ", m.unequal, " of ", m.elements,
+                              " elements differ, by at most ", static_cast<float>(m.max_abs)));
+  }
+}
+
+Result<Divergence> compare_graphs(const Graph& a, const Graph& b, const DivergenceQuery& query) {
+  const double unit = std::max(Rounding(a).unit(), Rounding(b).unit());
+  Trace trace_a(a, query.tolerance_factor, unit);
+  Trace trace_b(b, query.tolerance_factor, unit);
+  DH_TRY(trace_a.evaluate(*query.inputs_a));
+  DH_TRY(trace_b.evaluate(*query.inputs_b));
+  std::unordered_set<const Value*> wrong_a, wrong_b;
+  for (const auto& [i, j] : query.outputs) {
+    const Tensor& x = trace_a.outputs()[i];
+    const Tensor& y = trace_b.outputs()[j];
+    const Value* p = a.outputs()[i].value;
+    const Value* q = b.outputs()[j].value;
+    if (x.sizes() == y.sizes()) {
+      const TensorMetrics m = compare_tensors(x, y);
+      const double limit = std::max(trace_a.limit(p, m.magnitude), trace_b.limit(q, m.magnitude));
+      if (m.not_finite_unequal == 0 && m.max_abs <= limit) continue;
+    }
+    wrong_a.insert(p);
+    wrong_b.insert(q);
+  }
+  Divergence out;
+  if (wrong_b.empty()) return out;
+  out.outputs_differ = true;
+  const Matching forth = match(trace_a, trace_b);
+  const Matching back = match(trace_b, trace_a);
+  out.by_name = forth.by_name;
+  out.by_value = forth.by_value;
+  out.unmatched = forth.unmatched;
+  const Node* in_b = first_wrong(b, forth, wrong_b);
+  const Node* in_a = first_wrong(a, back, wrong_a);
+  if (in_a != nullptr) out.a = place_of(*in_a);
+  if (in_b != nullptr) out.b = place_of(*in_b);
+  if (in_a != nullptr && in_b != nullptr) {
+    describe_pair(*in_a, *in_b, trace_a, trace_b, out);
+  }
+  return out;
+}
+
+Result<std::unique_ptr<Graph>> in_shared_form(const Graph& graph) {
+  std::unique_ptr<Graph> copy = graph.clone();
+  DH_TRY(run_pipeline(*copy, canonical_passes(), {}));
+  return copy;
+}
+
+}  // namespace
+
+bool agree_in_some_order(const Tensor& a, const Tensor& b, double limit) {
+  if (a.num_elements() != b.num_elements()) return false;
+  if (a.num_elements() == 0) return true;
+  const Tensor x = a.cast(DType::kF32);
+  const Tensor y = b.cast(DType::kF32);
+  return some_order_of_first(x, y, limit) || some_order_of_first(y, x, limit);
+}
+
+std::string OperatorPlace::str() const {
+  std::string out = cat(name, " = ", op, " ", type);
+  if (!origin.empty()) out += cat(", from ", printable(origin));
+  if (!constants.empty()) out += cat(", weights ", printable(join(constants, ", "), 400));
+  return out;
+}
+
+std::string Divergence::method() const {
+  std::vector<std::string> parts;
+  if (by_name > 0) parts.push_back(cat(by_name, " by the names of their nodes"));
+  if (by_value > 0) parts.push_back(cat(by_value, " by shape, order and numeric agreement"));
+  if (unmatched > 0) parts.push_back(cat(unmatched, " have no equal in the other file"));
+  return join(parts, ", ");
+}
+
+Result<Divergence> find_divergence(const DivergenceQuery& query) {
+  DH_ASSIGN(const auto a, in_shared_form(*query.a));
+  DH_ASSIGN(const auto b, in_shared_form(*query.b));
+  DH_ASSIGN(Divergence out, compare_graphs(*a, *b, query));
+  if (out.outputs_differ) return out;
+  DH_ASSIGN(out, compare_graphs(*query.a, *query.b, query));
+  out.as_written = out.outputs_differ;
+  return out;
+}
+
+}  // namespace downhaul

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "ir/graph.h"
+
+/// Evaluation of a loaded file, by whichever kernels the user asked for.
+namespace downhaul {
+
+struct RunnerOptions {
+  bool reference = false;  ///< the reference kernels: slow, and the definition of what is right
+  int threads = 1;
+};
+
+/// One graph made ready to run. `graph` must outlive it. Not for several threads at a time.
+class Runner {
+ public:
+  /// Errors: those of the engine's preparation.
+  static Result<std::unique_ptr<Runner>> make(const Graph& graph, const RunnerOptions& options);
+  virtual ~Runner() = default;
+  /// Errors: kInvalidArgument for inputs that do not fit; as the kernels'.
+  virtual Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs) = 0;
+};
+
+/// "engine, avx512, 2 threads" or "reference kernels, 2 threads".
+std::string describe(const RunnerOptions& options);
+
+}  // namespace downhaul
