@@ -74,6 +74,8 @@ struct Traced {
   double low = 0, high = 0, magnitude = 0;
   int64_t not_finite = 0;
   double tolerance = 0;  ///< absolute
+
+  const Value* of() const { return node->result(result); }
 };
 
 /// Values smaller than this are taken for what is left of larger ones: their rounding is not
@@ -151,6 +153,26 @@ class Trace {
   std::unordered_map<int64_t, std::vector<size_t>> by_count_;
 };
 
+/// b = s·a for one number s: what folding a factor into weights makes of a value.
+bool agree_but_for_a_factor(const Traced& a, const Traced& b) {
+  constexpr int64_t kEnough = 8;  // elements that a factor does not fit by chance
+  const int64_t n = a.value.num_elements();
+  if (a.not_finite + b.not_finite > 0 || n < kEnough || a.value.sizes() != b.value.sizes() ||
+      a.magnitude == 0 || b.magnitude == 0) {
+    return false;
+  }
+  const float* x = a.value.data<float>();
+  const float* y = b.value.data<float>();
+  const int64_t at =
+      std::max_element(x, x + n, [](float p, float q) { return std::abs(p) < std::abs(q); }) - x;
+  const double factor = static_cast<double>(y[at]) / x[at];
+  const double limit = std::max(a.tolerance * std::abs(factor), b.tolerance);
+  for (int64_t i = 0; i < n; ++i) {
+    if (!(std::abs(factor * x[i] - y[i]) <= limit)) return false;
+  }
+  return true;
+}
+
 bool agree(const Traced& a, const Traced& b) {
   const double limit = std::max(a.tolerance, b.tolerance);
   if (a.not_finite != b.not_finite || std::abs(a.low - b.low) > limit ||
@@ -162,6 +184,7 @@ bool agree(const Traced& a, const Traced& b) {
 
 struct Matching {
   std::unordered_set<const Node*> agreeing;  ///< every used result has a counterpart
+  std::unordered_map<const Value*, std::vector<const Value*>> counterparts;
   int by_name = 0, by_value = 0, unmatched = 0;
 };
 
@@ -182,20 +205,19 @@ Matching match(const Trace& a, const Trace& b) {
         if (a.values()[i].value.num_elements() == value.value.num_elements()) named.insert(i);
       }
     }
-    const auto fits = [&](size_t i) { return agree(a.values()[i], value); };
-    bool found = false;
-    if (!named.empty()) {
-      found = std::any_of(named.begin(), named.end(), fits);
-      out.by_name += found;
-    } else {
-      const auto& candidates = a.of_count(value.value.num_elements());
-      found = std::any_of(candidates.begin(), candidates.end(), fits);
-      out.by_value += found;
+    std::vector<size_t> candidates(named.begin(), named.end());
+    if (named.empty()) candidates = a.of_count(value.value.num_elements());
+    auto& equals = out.counterparts[value.of()];
+    for (const size_t i : candidates) {
+      if (agree(a.values()[i], value)) equals.push_back(a.values()[i].of());
     }
-    if (!found) {
-      ++out.unmatched;
-      lonely.insert(value.node);
+    if (!equals.empty()) {
+      ++(named.empty() ? out.by_value : out.by_name);
+      continue;
     }
+    ++out.unmatched;
+    const auto scaled = [&](size_t i) { return agree_but_for_a_factor(a.values()[i], value); };
+    if (std::none_of(candidates.begin(), candidates.end(), scaled)) lonely.insert(value.node);
   }
   for (const auto& node : b.graph().nodes()) {
     if (!lonely.contains(node.get())) out.agreeing.insert(node.get());
@@ -203,12 +225,25 @@ Matching match(const Trace& a, const Trace& b) {
   return out;
 }
 
-/// The first node without counterpart from which such nodes lead to one of `wrong`, the values of
-/// outputs that disagree. A node that also leads to floats with a counterpart is not to blame: it
-/// is a step that the other graph takes in another way (a mask made once for all layers).
-const Node* first_wrong(const Graph& graph, const Matching& matching,
-                        const std::unordered_set<const Value*>& wrong) {
-  const Node* first = nullptr;
+/// Nodes without counterpart from which only such nodes lead to one of `wrong`, the values of
+/// outputs that disagree; in the order of execution.
+struct Suspects {
+  std::vector<const Node*> nodes;
+  /// Of them, those that also lead to floats with a counterpart: steps that the other graph takes
+  /// in another way (a mask made once for all layers), most likely.
+  std::unordered_set<const Node*> doubtful;
+
+  const Node* first() const {
+    for (const Node* node : nodes) {
+      if (!doubtful.contains(node)) return node;
+    }
+    return nodes.empty() ? nullptr : nodes.front();
+  }
+};
+
+Suspects suspects_of(const Graph& graph, const Matching& matching,
+                     const std::unordered_set<const Value*>& wrong) {
+  Suspects out;
   std::unordered_set<const Node*> bad, fine;
   for (auto it = graph.nodes().rbegin(); it != graph.nodes().rend(); ++it) {
     const Node* node = it->get();
@@ -228,9 +263,78 @@ const Node* first_wrong(const Graph& graph, const Matching& matching,
     if (is_fine) fine.insert(node);
     if (!leads) continue;
     bad.insert(node);
-    if (!is_fine) first = node;
+    out.nodes.push_back(node);
+    if (is_fine) out.doubtful.insert(node);
   }
-  return first;
+  std::reverse(out.nodes.begin(), out.nodes.end());
+  return out;
+}
+
+/// The same operator on operands that correspond: only its weights or attributes can be to blame.
+bool same_call(const Node& a, const Node& b, const Matching& matching) {
+  if (&a.op() != &b.op() || a.operands().size() != b.operands().size()) return false;
+  bool any = false;
+  for (size_t i = 0; i < a.operands().size(); ++i) {
+    const Value* p = a.operand(static_cast<int>(i));
+    const Value* q = b.operand(static_cast<int>(i));
+    if (p == nullptr || q == nullptr || q->is_constant()) {
+      if ((p == nullptr) != (q == nullptr) || (p != nullptr && !p->is_constant())) return false;
+      continue;
+    }
+    any = true;
+    if (p->is_input() && q->is_input()) continue;
+    const auto it = matching.counterparts.find(q);
+    if (it == matching.counterparts.end() ||
+        std::find(it->second.begin(), it->second.end(), p) == it->second.end()) {
+      return false;
+    }
+  }
+  return any;
+}
+
+const Tensor* value_of(const Trace& trace, const Node& node) {
+  for (const Traced& t : trace.values()) {
+    if (t.node == &node && t.result == 0) return &t.value;
+  }
+  return nullptr;
+}
+
+/// Of `nodes`, the one whose value is closest to `wanted` and not unlike it; null when none is.
+const Node* closest(const Tensor& wanted, const std::vector<const Node*>& nodes,
+                    const Trace& trace) {
+  const Node* best = nullptr;
+  double least = 0.5;
+  for (const Node* node : nodes) {
+    const Tensor* value = value_of(trace, *node);
+    if (value == nullptr || without_ones(value->sizes()) != without_ones(wanted.sizes())) continue;
+    const TensorMetrics m = compare_tensors(wanted, value->reshaped(wanted.sizes()));
+    if (m.not_finite_unequal == 0 && m.relative_l2 < least) {
+      least = m.relative_l2;
+      best = node;
+    }
+  }
+  return best;
+}
+
+struct Blamed {
+  const Node* a = nullptr;
+  const Node* b = nullptr;
+};
+
+Blamed blame(const Trace& trace_a, const Trace& trace_b, const Suspects& a, const Suspects& b,
+             const Matching& matching) {
+  for (const Node* q : b.nodes) {
+    for (const Node* p : a.nodes) {
+      if (same_call(*p, *q, matching)) return {p, q};
+    }
+  }
+  Blamed out{a.first(), b.first()};
+  if (out.a == nullptr || out.b == nullptr) return out;
+  // One operator of the first file may be several of the second: the last of them gives its value.
+  const Tensor* value = value_of(trace_a, *out.a);
+  if (value == nullptr) return out;
+  if (const Node* node = closest(*value, b.nodes, trace_b)) out.b = node;
+  return out;
 }
 
 OperatorPlace place_of(const Node& node) {
@@ -251,16 +355,10 @@ OperatorPlace place_of(const Node& node) {
 
 void describe_pair(const Node& a, const Node& b, const Trace& trace_a, const Trace& trace_b,
                    Divergence& out) {
-  const auto value_of = [](const Trace& trace, const Node& node) -> const Tensor* {
-    for (const Traced& t : trace.values()) {
-      if (t.node == &node && t.result == 0) return &t.value;
-    }
-    return nullptr;
-  };
   const Tensor* x = value_of(trace_a, a);
   const Tensor* y = value_of(trace_b, b);
-  if (x != nullptr && y != nullptr && x->sizes() == y->sizes()) {
-    out.difference = compare_tensors(*x, *y).max_abs;
+  if (x != nullptr && y != nullptr && without_ones(x->sizes()) == without_ones(y->sizes())) {
+    out.difference = compare_tensors(*x, y->reshaped(x->sizes())).max_abs;
   }
   if (&a.op() != &b.op() || a.operands().size() != b.operands().size()) return;
   for (size_t i = 0; i < a.operands().size(); ++i) {
@@ -308,8 +406,8 @@ Result<Divergence> compare_graphs(const Graph& a, const Graph& b, const Divergen
   out.by_name = forth.by_name;
   out.by_value = forth.by_value;
   out.unmatched = forth.unmatched;
-  const Node* in_b = first_wrong(b, forth, wrong_b);
-  const Node* in_a = first_wrong(a, back, wrong_a);
+  const auto [in_a, in_b] =
+      blame(trace_a, trace_b, suspects_of(a, back, wrong_a), suspects_of(b, forth, wrong_b), forth);
   if (in_a != nullptr) out.a = place_of(*in_a);
   if (in_b != nullptr) out.b = place_of(*in_b);
   if (in_a != nullptr && in_b != nullptr) {

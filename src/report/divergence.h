@@ -15,8 +15,9 @@
 /// other that was made from a node of the same name, where both files carry such names; otherwise
 /// with one of as many elements that is numerically equal within the tolerance, in whatever order
 /// of dimensions. A value without a match is harmless when what it leads to is matched again: the
-/// programs then only say the same thing in different steps. What is left leads to a wrong output,
-/// and the first of it in the order of execution is where the programs diverge.
+/// programs then only say the same thing in different steps. What is left leads to a wrong output.
+/// Of that, the first operator is named that both graphs apply to matching operands, with another
+/// result; or else the first one of each.
 namespace downhaul {
 
 struct OperatorPlace {
