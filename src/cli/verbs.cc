@@ -33,6 +33,7 @@ VerbList make_verbs() {
   verbs.push_back(make_run());
   verbs.push_back(make_inspect());
   verbs.push_back(make_compare());
+  verbs.push_back(make_bench());
   verbs.push_back(make_check());
   verbs.push_back(make_completion());
   return verbs;

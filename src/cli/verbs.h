@@ -6,6 +6,7 @@
 
 namespace downhaul {
 
+std::unique_ptr<Verb> make_bench();
 std::unique_ptr<Verb> make_check();
 std::unique_ptr<Verb> make_compare();
 std::unique_ptr<Verb> make_completion();

@@ -7,4 +7,8 @@ namespace downhaul::kernels {
 /// the ISA in use. Takes about 20 ms.
 double measure_fma_peak();
 
+/// GB/s that `threads` threads together read from memory: best of several passes over 192 MiB, more
+/// than the caches hold. Takes about 100 ms.
+double measure_read_bandwidth(int threads);
+
 }  // namespace downhaul::kernels

@@ -109,7 +109,7 @@ TEST(Divergence, FollowsTheNamesOfNodes) {
     return cat(R"(graph g {
       input %x: f32[8]
       const %one: f32[8] = splat 1
-      const %two: f32[8] = splat )",
+      const %two: f32[8] = random )",
                second, R"(
       %p = sin(%x)
       %q = cos(%x)
@@ -119,8 +119,8 @@ TEST(Divergence, FollowsTheNamesOfNodes) {
       return %y
     })");
   };
-  const auto a = parse(text("2"));
-  const auto b = parse(text("3"));
+  const auto a = parse(text("4"));
+  const auto b = parse(text("5"));
   for (Graph* graph : {a.get(), b.get()}) {
     for (const auto& node : graph->nodes()) {
       graph->origins.push_back({node->result()->name(), ""});

@@ -2,6 +2,8 @@
 
 #include "base/parallel.h"
 #include "base/strings.h"
+#include "engine/engine.h"
+#include "kernels/isa.h"
 #include "ops/evaluate.h"
 
 namespace downhaul {
@@ -20,16 +22,34 @@ class ReferenceRunner final : public Runner {
   int threads_;
 };
 
-std::string count(int n, std::string_view what) { return cat(n, " ", what, n == 1 ? "" : "s"); }
+class EngineRunner final : public Runner {
+ public:
+  EngineRunner(std::shared_ptr<EngineModel> model, int threads)
+      : session_(std::move(model), EngineOptions{.num_threads = threads}) {}
+  Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs) override {
+    return session_.run(inputs);
+  }
+
+ private:
+  Session session_;
+};
 
 }  // namespace
 
 Result<std::unique_ptr<Runner>> Runner::make(const Graph& graph, const RunnerOptions& options) {
-  return std::unique_ptr<Runner>(std::make_unique<ReferenceRunner>(graph, options.threads));
+  // Operators without a fast kernel use these threads.
+  set_num_threads(options.threads);
+  if (options.reference) {
+    return std::unique_ptr<Runner>(std::make_unique<ReferenceRunner>(graph, options.threads));
+  }
+  DH_ASSIGN(auto model, EngineModel::prepare(graph));
+  return std::unique_ptr<Runner>(std::make_unique<EngineRunner>(std::move(model), options.threads));
 }
 
 std::string describe(const RunnerOptions& options) {
-  return cat("reference kernels, ", count(options.threads, "thread"));
+  const std::string threads = cat(options.threads, options.threads == 1 ? " thread" : " threads");
+  return options.reference ? cat("reference kernels, ", threads)
+                           : cat("engine, ", name(active_isa()), ", ", threads);
 }
 
 }  // namespace downhaul

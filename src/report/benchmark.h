@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "formats/json/json.h"
+#include "report/process.h"
+#include "report/statistics.h"
+
+/// How fast the engine runs a file, and what has to be known to believe the figures.
+namespace downhaul {
+
+struct BenchmarkOptions {
+  int threads = 1;
+  int64_t warmups = 10;
+  int64_t runs = 50;
+  double seconds = 0;  ///< above 0: as many runs as fit, instead of `runs`; at least 3
+  std::string inputs;  ///< file; empty: random ones
+  uint64_t seed = 1;
+  bool profile = false;
+  std::string cache;  ///< folder for packed weights; empty: none
+};
+
+/// One kernel call of the plan, timed over the profiled runs.
+struct ProfiledStep {
+  std::string kernel;  ///< "gemm + gelu"
+  std::string place;   ///< the source's name of its last operator, or the graph's; and the module
+  std::string type;    ///< of its result
+  double ms = 0;       ///< median
+  int64_t multiply_adds = 0;
+  int64_t bytes = 0;  ///< that it must touch at least once
+  bool reference = false;
+};
+
+struct FileBenchmark {
+  std::string file;
+  std::vector<std::string> inputs, outputs;  ///< "name: type"
+  std::string coverage;                      ///< of the file: delegates and kernel calls, or nodes
+  int64_t steps = 0;                         ///< kernel calls of the engine's plan
+  std::map<std::string, int> reference;      ///< operators on reference kernels, how many each
+
+  double load_ms = 0;     ///< from the path to a graph
+  double prepare_ms = 0;  ///< rewrites, plan, packing of weights
+  double first_ms = 0;    ///< first run
+  std::vector<double> runs_ms;
+
+  uint64_t weight_bytes = 0;                    ///< distinct constants of the file
+  uint64_t packed_bytes = 0;                    ///< copies of them in the kernels' order
+  uint64_t arena_bytes = 0;                     ///< planned activations
+  std::optional<ResidentMemory> before, after;  ///< peak of `after`: load, preparation and runs
+  bool peak_is_of_file = false;  ///< the peak was reset before; else it is the process's
+
+  int64_t multiply_adds = 0;
+  int64_t bytes = 0;
+  std::vector<ProfiledStep> profile;  ///< in the order of execution; empty when not asked for
+};
+
+/// Errors: those of loading and of the engine, with the path.
+Result<FileBenchmark> benchmark_file(const std::string& path, const BenchmarkOptions& options);
+
+/// What figures depend on besides the file.
+struct Machine {
+  std::string cpu;
+  std::string isa;
+  int threads = 1;
+  std::string build;     ///< "Release"
+  std::string downhaul;  ///< version
+  // Measured with `threads` threads:
+  double fma_gflops = 0;     ///< multiply-adds in registers, two operations each
+  double read_gb_per_s = 0;  ///< from memory beyond the caches
+};
+/// Name and ISA of this machine.
+Machine this_machine(int threads, std::string build, std::string version);
+/// Adds the measured peaks; takes about a quarter of a second and 192 MiB of memory.
+void measure_peaks(Machine& machine);
+
+struct BenchmarkReport {
+  Machine machine;
+  std::vector<FileBenchmark> files;
+};
+
+/// The lines that come before any figure.
+std::string print_header(const Machine& machine);
+std::string print_coverage(const FileBenchmark& file);
+std::string print_figures(const FileBenchmark& file, const Machine& machine);
+std::string print_profile(const FileBenchmark& file, const Machine& machine);
+void write_json(const BenchmarkReport& report, JsonWriter& json);
+/// A line per file, or with `profile` a line per kernel call; with a line of names first.
+std::string to_csv(const BenchmarkReport& report, bool profile);
+
+struct BenchmarkDifference {
+  std::string file;
+  double old_ms = 0, new_ms = 0;  ///< medians
+  RatioEstimate ratio;
+};
+
+/// Two results of `write_json`, file by file. Errors: kInvalidFile for what is no such result;
+/// kInvalidFile when they come from another CPU, ISA, number of threads or build type, have no file
+/// name in common, or a file of one name has other inputs or outputs: such times say nothing about
+/// each other.
+Result<std::vector<BenchmarkDifference>> compare_benchmarks(const JsonValue& old_report,
+                                                            const JsonValue& new_report);
+std::string print(const std::vector<BenchmarkDifference>& differences);
+void write_json(const std::vector<BenchmarkDifference>& differences, JsonWriter& json);
+
+}  // namespace downhaul
