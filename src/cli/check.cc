@@ -1,13 +1,16 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 
 #include "base/strings.h"
 #include "cli/verbs.h"
 #include "formats/json/json.h"
 #include "formats/spec/spec.h"
-#include "ops/evaluate.h"
+#include "kernels/isa.h"
 #include "report/artifact.h"
+#include "report/comparison.h"
+#include "report/masked_rows.h"
 
 namespace downhaul {
 namespace {
@@ -20,10 +23,6 @@ struct Finding {
   std::string text;
 };
 
-/// Largest difference that rounding explains between two evaluations of the same model on values of
-/// this size: f32 sums of up to some thousand terms in another order.
-double tolerance(double magnitude) { return 1e-4 * std::max(1.0, magnitude); }
-
 class Check final : public Verb {
  public:
   std::string_view name() const override { return "check"; }
@@ -31,7 +30,9 @@ class Check final : public Verb {
     return "Check that a model's files exist, load and agree with each other";
   }
   std::string_view details() const override {
-    return "Exit code 0 when everything is fine, 1 otherwise; NaN and Inf in weights are listed.\n"
+    return "Exit code 0 when everything is fine, 1 otherwise; NaN and Inf in weights are listed, "
+           "and\n"
+           "rows of attention whose every key is masked out.\n"
            "Example:\n  downhaul check --spec artifacts/distilbert/model_spec.json";
   }
   void declare(Options& o) override {
@@ -43,6 +44,7 @@ class Check final : public Verb {
     o.flag(&json_, "--json", "print JSON");
   }
   Result<int> run() override {
+    DH_TRY(lower_isa_by_environment());
     if (files_.empty() && spec_.empty())
       return invalid_argument("check: give a FILE or --spec FILE");
     if (!spec_.empty()) DH_TRY(collect_spec());
@@ -57,6 +59,7 @@ class Check final : public Verb {
       for (const std::string& w : artifact->warnings) add(Finding::Level::kWarning, path, w);
       check_weights(*artifact);
       check_metadata(path);
+      if (!no_run_) check_masks(*artifact);
       loaded.push_back(*std::move(artifact));
     }
     if (!no_run_ && loaded.size() > 1) compare(loaded);
@@ -120,6 +123,27 @@ class Check final : public Verb {
     }
   }
 
+  /// Rows of attention that may be masked as a whole.
+  void check_masks(const Artifact& artifact) {
+    const struct {
+      const char* what;
+      std::vector<Tensor> inputs;
+    } kSets[] = {{"random inputs", random_inputs(*artifact.graph, 1)},
+                 {"all masks 0", masked_inputs(*artifact.graph, 1)}};
+    std::set<std::string> said;
+    for (const auto& set : kSets) {
+      const auto found = find_masked_rows(*artifact.graph, set.inputs);
+      if (!found.ok()) {
+        add(Finding::Level::kFault, artifact.path, found.status().message());
+        return;
+      }
+      for (const MaskedRows& rows : *found) {
+        if (!said.insert(rows.place).second) continue;
+        add(Finding::Level::kWarning, artifact.path, cat(print(rows), " (", set.what, ")"));
+      }
+    }
+  }
+
   /// The JSON that `lower` writes beside a .pte must describe this file.
   void check_metadata(const std::string& path) {
     if (!path.ends_with(".pte")) return;
@@ -143,51 +167,31 @@ class Check final : public Verb {
     }
   }
 
+  /// Each file against the first, on random and structured inputs.
   void compare(const std::vector<Artifact>& files) {
-    const Artifact& first = files[0];
-    const std::vector<Tensor> inputs = random_inputs(*first.graph, 1);
-    std::vector<std::vector<Tensor>> outputs;
-    for (const Artifact& a : files) {
-      auto result = evaluate(*a.graph, inputs);
-      if (!result.ok()) {
-        add(Finding::Level::kFault, a.path, result.status().message());
-        return;
-      }
-      outputs.push_back(*std::move(result));
-    }
+    CompareOptions options;
+    options.find_operator = false;  // that is what `compare` is for
     for (size_t f = 1; f < files.size(); ++f) {
-      if (outputs[f].size() != outputs[0].size()) {
-        add(Finding::Level::kFault, files[f].path,
-            cat(outputs[f].size(), " outputs, ", outputs[0].size(), " in ", first.path));
+      const auto comparison = compare_artifacts(files[0], files[f], options);
+      if (!comparison.ok()) {
+        add(Finding::Level::kFault, files[f].path, comparison.status().message());
         continue;
       }
-      for (size_t o = 0; o < outputs[f].size(); ++o)
-        compare_output(first, files[f], o, outputs[0][o], outputs[f][o]);
+      for (const InputSetComparison& set : comparison->sets) {
+        for (const OutputComparison& o : set.outputs) add_output(files[0], files[f], set, o);
+      }
     }
   }
 
-  void compare_output(const Artifact& first, const Artifact& other, size_t index, const Tensor& a,
-                      const Tensor& b) {
-    const std::string& output = first.graph->outputs()[index].name;
-    if (a.sizes() != b.sizes() || a.dtype() != b.dtype()) {
-      add(Finding::Level::kFault, other.path,
-          cat("output ", output, ": ", describe(b), ", ", describe(a), " in ", first.path));
-      return;
-    }
-    double difference = 0;
-    double magnitude = 0;
-    for (int64_t i = 0, n = a.num_elements(); i < n; ++i) {
-      const double x = a.at(i);
-      const double y = b.at(i);
-      if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-      const double d = std::abs(x - y);
-      difference = std::isnan(d) ? INFINITY : std::max(difference, d);
-      magnitude = std::max(magnitude, std::abs(x));
-    }
-    const bool fine = difference <= tolerance(magnitude);
+  void add_output(const Artifact& first, const Artifact& other, const InputSetComparison& set,
+                  const OutputComparison& o) {
+    const bool fine = o.verdict != Verdict::kDifferent;
+    const std::string what = o.type_a != o.type_b
+                                 ? cat(o.type_b, ", ", o.type_a, " in ", first.path)
+                                 : cat("largest difference to ", first.path, " is ",
+                                       o.metrics.max_abs, " on ", set.inputs, " inputs");
     add(fine ? Finding::Level::kFine : Finding::Level::kFault, other.path,
-        cat("output ", output, ": largest difference to ", first.path, " is ", difference,
-            " on random inputs"));
+        cat("output ", o.name_a, ": ", what, o.why.empty() ? "" : cat(" (", o.why, ")")));
   }
 
   void print_findings() const {

@@ -300,8 +300,9 @@ class Random {
   uint64_t state_;
 };
 
-/// Rows of the smallest table that `value` or a copy of it indexes; 2 when it indexes none.
-int64_t index_bound(const Value& value) {
+/// Rows of the smallest table that `value` or a copy of it indexes; `otherwise` when it indexes
+/// none.
+int64_t index_bound(const Value& value, int64_t otherwise = 2) {
   int64_t bound = INT64_MAX;
   std::vector<const Value*> work = {&value};
   std::set<const Value*> seen;
@@ -319,7 +320,7 @@ int64_t index_bound(const Value& value) {
       }
     }
   }
-  return bound == INT64_MAX ? 2 : std::max<int64_t>(bound, 1);
+  return bound == INT64_MAX ? otherwise : std::max<int64_t>(bound, 1);
 }
 
 }  // namespace
@@ -339,6 +340,17 @@ std::vector<Tensor> random_inputs(const Graph& graph, uint64_t seed) {
       }
     }
     out.push_back(std::move(t));
+  }
+  return out;
+}
+
+std::vector<Tensor> masked_inputs(const Graph& graph, uint64_t seed) {
+  std::vector<Tensor> out = random_inputs(graph, seed);
+  for (size_t i = 0; i < out.size(); ++i) {
+    Tensor& t = out[i];
+    if (!is_float(t.dtype()) && index_bound(*graph.inputs()[i], 0) == 0) {
+      t = Tensor(t.dtype(), t.sizes());
+    }
   }
   return out;
 }

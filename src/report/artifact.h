@@ -62,6 +62,10 @@ Result<std::vector<Tensor>> read_inputs(const std::string& path, const Graph& gr
 /// indexes, or 2; dynamic sizes at their upper bound.
 std::vector<Tensor> random_inputs(const Graph& graph, uint64_t seed);
 
+/// As random_inputs, but integers and booleans that index no table are 0: masks that let nothing
+/// through.
+std::vector<Tensor> masked_inputs(const Graph& graph, uint64_t seed);
+
 /// Inputs that are not noise: floats a smooth wave in [-2, 2] that is slower along every further
 /// dimension from the last; integers ascending, modulo the bound that random_inputs uses.
 std::vector<Tensor> structured_inputs(const Graph& graph);
