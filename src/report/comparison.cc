@@ -138,11 +138,13 @@ class Comparer {
     out.tolerance = tolerance(i, j);
     const TensorMetrics& m = out.metrics;
     if (m.unequal == 0) return out;
-    const double limit = out.tolerance * std::max(m.magnitude, kSmallest);
+    // What is far below the usual size of values is what is left of larger ones.
+    const double allowed =
+        m.scale > 0 ? out.tolerance * std::max(1.0, kSmallest / m.scale) : out.tolerance;
     if (m.not_finite_unequal > 0) {
       out.verdict = Verdict::kDifferent;
       out.why = cat(m.not_finite_unequal, " elements are NaN or infinite in one file only");
-    } else if (m.max_abs <= limit && m.max_abs > 0) {
+    } else if (m.relative <= allowed && m.max_abs > 0) {
       out.verdict = Verdict::kRounding;
       if (!options_.tolerance && unit_ > 0x1p-24) {
         const bool in_b = rounding_b_.unit() == unit_;
@@ -360,6 +362,7 @@ void write_json(const OutputComparison& o, JsonWriter& json) {
   json.field("max_abs", m.max_abs);
   json.field("mean_abs", m.mean_abs);
   json.field("magnitude", m.magnitude);
+  json.field("scale", m.scale);
   json.field("relative", m.relative);
   json.field("relative_l2", m.relative_l2);
   json.field("psnr_db", m.psnr);
@@ -382,10 +385,10 @@ void write_json(const OutputComparison& o, JsonWriter& json) {
 std::string print(const Comparison& c) {
   std::string out =
       cat("first file   ", printable(c.a, 1000), "\nsecond file  ", printable(c.b, 1000), "\n");
-  out += cat(
-      "run by ", c.kernels, "; inputs matched ", c.inputs_matched, ", outputs ", c.outputs_matched,
-      "\ntolerance ", c.tolerance,
-      "\nPSNR = 10·log10((max a - min a)² / mean((a - b)²)); relative = max |a - b| / max |a|\n");
+  out += cat("run by ", c.kernels, "; inputs matched ", c.inputs_matched, ", outputs ",
+             c.outputs_matched, "\ntolerance ", c.tolerance,
+             "\nPSNR = 10·log10((max a - min a)² / mean((a - b)²)); relative = max |a - b| / max "
+             "|a| (|a| above 1000 each for itself)\n");
   for (const std::string& note : c.notes) out += cat("note: ", note, "\n");
   for (const InputSetComparison& set : c.sets) {
     out += cat("inputs: ", set.inputs, "\n");

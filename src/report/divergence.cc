@@ -16,10 +16,17 @@
 namespace downhaul {
 namespace {
 
-bool close(float x, float y, double limit) {
+/// What two values may differ by: `absolute`, or `relative` of numbers above kLarge.
+struct Limit {
+  double absolute = 0;
+  double relative = 0;
+};
+
+bool close(float x, float y, const Limit& limit) {
   if (x == y) return true;
   const double d = std::abs(static_cast<double>(x) - static_cast<double>(y));
-  return d <= limit || (std::isnan(x) && std::isnan(y));
+  if (d <= limit.absolute || (std::isnan(x) && std::isnan(y))) return true;
+  return std::abs(x) > kLarge && d <= limit.relative * std::abs(static_cast<double>(x));
 }
 
 Sizes without_ones(const Sizes& sizes) {
@@ -31,7 +38,7 @@ Sizes without_ones(const Sizes& sizes) {
 
 /// `a` walked with its dimensions in `order` against `b` from beginning to end.
 bool agree_in_order(const float* a, const Sizes& sizes, const std::vector<int>& order,
-                    const float* b, double limit) {
+                    const float* b, const Limit& limit) {
   const std::vector<int64_t> strides = contiguous_strides(sizes);
   const size_t rank = sizes.size();
   if (rank == 0) return close(*a, *b, limit);
@@ -56,7 +63,7 @@ bool agree_in_order(const float* a, const Sizes& sizes, const std::vector<int>& 
   }
 }
 
-bool some_order_of_first(const Tensor& a, const Tensor& b, double limit) {
+bool some_order_of_first(const Tensor& a, const Tensor& b, const Limit& limit) {
   const Sizes sizes = without_ones(a.sizes());
   std::vector<int> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
@@ -70,10 +77,11 @@ bool some_order_of_first(const Tensor& a, const Tensor& b, double limit) {
 struct Traced {
   const Node* node = nullptr;
   int result = 0;
-  Tensor value;  ///< f32
-  double low = 0, high = 0, magnitude = 0;
+  Tensor value;              ///< f32
+  double low = 0, high = 0;  ///< of finite elements
+  double scale = 0;          ///< as in TensorMetrics
   int64_t not_finite = 0;
-  double tolerance = 0;  ///< absolute
+  Limit limit;
 
   const Value* of() const { return node->result(result); }
 };
@@ -113,8 +121,9 @@ class Trace {
     }
     return names;
   }
-  double limit(const Value* value, double magnitude) const {
-    return rounding_.tolerance(value, unit_) * factor_ * std::max(magnitude, kSmallest);
+  Limit limit(const Value* value, double scale) const {
+    const double tolerance = rounding_.tolerance(value, unit_) * factor_;
+    return {tolerance * std::max(scale, kSmallest), tolerance};
   }
 
  private:
@@ -136,10 +145,10 @@ class Trace {
         }
         t.low = std::min<double>(t.low, x[i]);
         t.high = std::max<double>(t.high, x[i]);
+        if (std::abs(x[i]) <= kLarge) t.scale = std::max<double>(t.scale, std::abs(x[i]));
       }
-      t.magnitude = std::max({0.0, std::abs(t.low), std::abs(t.high)});
-      if (t.not_finite == t.value.num_elements()) t.low = t.high = t.magnitude = 0;
-      t.tolerance = limit(value, t.magnitude);
+      if (t.not_finite == t.value.num_elements()) t.low = t.high = 0;
+      t.limit = limit(value, t.scale);
       by_count_[t.value.num_elements()].push_back(values_.size());
       values_.push_back(std::move(t));
     }
@@ -158,7 +167,7 @@ bool agree_but_for_a_factor(const Traced& a, const Traced& b) {
   constexpr int64_t kEnough = 8;  // elements that a factor does not fit by chance
   const int64_t n = a.value.num_elements();
   if (a.not_finite + b.not_finite > 0 || n < kEnough || a.value.sizes() != b.value.sizes() ||
-      a.magnitude == 0 || b.magnitude == 0) {
+      a.scale == 0 || b.scale == 0) {
     return false;
   }
   const float* x = a.value.data<float>();
@@ -166,20 +175,26 @@ bool agree_but_for_a_factor(const Traced& a, const Traced& b) {
   const int64_t at =
       std::max_element(x, x + n, [](float p, float q) { return std::abs(p) < std::abs(q); }) - x;
   const double factor = static_cast<double>(y[at]) / x[at];
-  const double limit = std::max(a.tolerance * std::abs(factor), b.tolerance);
+  if (factor == 0) return false;
+  const double limit = std::max(a.limit.absolute * std::abs(factor), b.limit.absolute);
   for (int64_t i = 0; i < n; ++i) {
     if (!(std::abs(factor * x[i] - y[i]) <= limit)) return false;
   }
   return true;
 }
 
+Limit larger(const Limit& a, const Limit& b) {
+  return {std::max(a.absolute, b.absolute), std::max(a.relative, b.relative)};
+}
+
 bool agree(const Traced& a, const Traced& b) {
-  const double limit = std::max(a.tolerance, b.tolerance);
-  if (a.not_finite != b.not_finite || std::abs(a.low - b.low) > limit ||
-      std::abs(a.high - b.high) > limit) {
-    return false;
-  }
-  return agree_in_some_order(a.value, b.value, limit);
+  const Limit limit = larger(a.limit, b.limit);
+  const auto same = [&](double x, double y) {
+    return std::abs(x - y) <= std::max(limit.absolute, limit.relative * std::abs(x));
+  };
+  if (a.not_finite != b.not_finite || !same(a.low, b.low) || !same(a.high, b.high)) return false;
+  return some_order_of_first(a.value, b.value, limit) ||
+         some_order_of_first(b.value, a.value, limit);
 }
 
 struct Matching {
@@ -292,24 +307,36 @@ bool same_call(const Node& a, const Node& b, const Matching& matching) {
   return any;
 }
 
-const Tensor* value_of(const Trace& trace, const Node& node) {
+const Traced* traced(const Trace& trace, const Node& node) {
   for (const Traced& t : trace.values()) {
-    if (t.node == &node && t.result == 0) return &t.value;
+    if (t.node == &node && t.result == 0) return &t;
   }
   return nullptr;
 }
 
-/// Of `nodes`, the one whose value is closest to `wanted` and not unlike it; null when none is.
-const Node* closest(const Tensor& wanted, const std::vector<const Node*>& nodes,
+/// Of `nodes`, the one whose value differs from `wanted` in the fewest elements, and is not unlike
+/// it; null when none is.
+const Node* closest(const Traced& wanted, const std::vector<const Node*>& nodes,
                     const Trace& trace) {
   const Node* best = nullptr;
-  double least = 0.5;
+  int64_t fewest = wanted.value.num_elements() + 1;
   for (const Node* node : nodes) {
-    const Tensor* value = value_of(trace, *node);
-    if (value == nullptr || without_ones(value->sizes()) != without_ones(wanted.sizes())) continue;
-    const TensorMetrics m = compare_tensors(wanted, value->reshaped(wanted.sizes()));
-    if (m.not_finite_unequal == 0 && m.relative_l2 < least) {
-      least = m.relative_l2;
+    const Traced* other = traced(trace, *node);
+    if (other == nullptr ||
+        without_ones(other->value.sizes()) != without_ones(wanted.value.sizes())) {
+      continue;
+    }
+    const Tensor value = other->value.reshaped(wanted.value.sizes());
+    constexpr double kUnlike = 0.5;
+    const TensorMetrics m = compare_tensors(wanted.value, value);
+    if (m.not_finite_unequal == 0 && m.relative_l2 > kUnlike) continue;
+    const Limit limit = larger(wanted.limit, other->limit);
+    int64_t differ = 0;
+    for (int64_t i = 0; i < m.elements; ++i) {
+      differ += !close(wanted.value.data<float>()[i], value.data<float>()[i], limit);
+    }
+    if (differ < fewest) {
+      fewest = differ;
       best = node;
     }
   }
@@ -331,7 +358,7 @@ Blamed blame(const Trace& trace_a, const Trace& trace_b, const Suspects& a, cons
   Blamed out{a.first(), b.first()};
   if (out.a == nullptr || out.b == nullptr) return out;
   // One operator of the first file may be several of the second: the last of them gives its value.
-  const Tensor* value = value_of(trace_a, *out.a);
+  const Traced* value = traced(trace_a, *out.a);
   if (value == nullptr) return out;
   if (const Node* node = closest(*value, b.nodes, trace_b)) out.b = node;
   return out;
@@ -355,10 +382,11 @@ OperatorPlace place_of(const Node& node) {
 
 void describe_pair(const Node& a, const Node& b, const Trace& trace_a, const Trace& trace_b,
                    Divergence& out) {
-  const Tensor* x = value_of(trace_a, a);
-  const Tensor* y = value_of(trace_b, b);
-  if (x != nullptr && y != nullptr && without_ones(x->sizes()) == without_ones(y->sizes())) {
-    out.difference = compare_tensors(*x, y->reshaped(x->sizes())).max_abs;
+  const Traced* x = traced(trace_a, a);
+  const Traced* y = traced(trace_b, b);
+  if (x != nullptr && y != nullptr &&
+      without_ones(x->value.sizes()) == without_ones(y->value.sizes())) {
+    out.difference = compare_tensors(x->value, y->value.reshaped(x->value.sizes())).max_abs;
   }
   if (&a.op() != &b.op() || a.operands().size() != b.operands().size()) return;
   for (size_t i = 0; i < a.operands().size(); ++i) {
@@ -392,8 +420,9 @@ Result<Divergence> compare_graphs(const Graph& a, const Graph& b, const Divergen
     const Value* q = b.outputs()[j].value;
     if (x.sizes() == y.sizes()) {
       const TensorMetrics m = compare_tensors(x, y);
-      const double limit = std::max(trace_a.limit(p, m.magnitude), trace_b.limit(q, m.magnitude));
-      if (m.not_finite_unequal == 0 && m.max_abs <= limit) continue;
+      const Limit limit = larger(trace_a.limit(p, m.scale), trace_b.limit(q, m.scale));
+      const double small = m.scale > 0 ? limit.absolute / m.scale : limit.relative;
+      if (m.not_finite_unequal == 0 && m.relative <= small) continue;
     }
     wrong_a.insert(p);
     wrong_b.insert(q);
@@ -429,7 +458,7 @@ bool agree_in_some_order(const Tensor& a, const Tensor& b, double limit) {
   if (a.num_elements() == 0) return true;
   const Tensor x = a.cast(DType::kF32);
   const Tensor y = b.cast(DType::kF32);
-  return some_order_of_first(x, y, limit) || some_order_of_first(y, x, limit);
+  return some_order_of_first(x, y, {limit, 0}) || some_order_of_first(y, x, {limit, 0});
 }
 
 std::string OperatorPlace::str() const {

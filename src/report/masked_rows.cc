@@ -132,7 +132,9 @@ Result<std::vector<MaskedRows>> find_masked_rows(const Graph& graph,
 }
 
 std::string print(const MaskedRows& rows) {
-  constexpr const char* kEffect[] = {"their result is 0", "softmax over -inf alone gives NaN there",
+  constexpr const char* kEffect[] = {"their result is 0",
+                                     "softmax over -inf alone gives NaN there, unless the "
+                                     "program replaces it",
                                      "but by a finite number: softmax ignores it there"};
   return cat(printable(rows.place), ": in ", rows.rows, " of ", rows.of,
              " rows every key is masked out; ", kEffect[static_cast<int>(rows.effect)]);

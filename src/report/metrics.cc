@@ -12,6 +12,8 @@ namespace {
 /// Sums that pairs of elements leave behind.
 struct Sums {
   int64_t pairs = 0;
+  double small = 0;  ///< largest difference where |a| is up to kLarge
+  double large = 0;  ///< largest difference elsewhere, relative to |a|
   double abs = 0, squares = 0, aa = 0, bb = 0, ab = 0;
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -22,7 +24,10 @@ void add_pair(double x, double y, int64_t index, TensorMetrics& m, Sums& s) {
   const bool finite_y = std::isfinite(y);
   m.not_finite_a += !finite_x;
   m.not_finite_b += !finite_y;
-  if (finite_x) m.magnitude = std::max(m.magnitude, std::abs(x));
+  if (finite_x) {
+    m.magnitude = std::max(m.magnitude, std::abs(x));
+    if (std::abs(x) <= kLarge) m.scale = std::max(m.scale, std::abs(x));
+  }
   if (!finite_x || !finite_y) {
     if (x == y || (std::isnan(x) && std::isnan(y))) return;
     ++m.unequal;
@@ -35,6 +40,11 @@ void add_pair(double x, double y, int64_t index, TensorMetrics& m, Sums& s) {
   }
   const double d = std::abs(x - y);
   m.unequal += x != y;
+  if (std::abs(x) <= kLarge) {
+    s.small = std::max(s.small, d);
+  } else {
+    s.large = std::max(s.large, d / std::abs(x));
+  }
   ++s.pairs;
   s.abs += d;
   s.squares += d * d;
@@ -60,7 +70,8 @@ void finish(TensorMetrics& m, const Sums& s) {
   const auto pairs = static_cast<double>(s.pairs);
   m.mean_abs = s.abs / pairs;
   if (m.max_abs > 0) {
-    m.relative = m.magnitude > 0 ? m.max_abs / m.magnitude : kInf;
+    m.relative = s.small > 0 ? s.small / m.scale : 0;  // infinite where a is 0
+    m.relative = std::max(m.relative, s.large);
     m.relative_l2 = s.aa > 0 ? std::sqrt(s.squares / s.aa) : kInf;
     const double range = s.high > s.low ? s.high - s.low : m.magnitude;
     // A mean square that underflows to 0 is a difference beyond any measure.

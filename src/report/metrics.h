@@ -33,10 +33,13 @@ struct TensorMetrics {
   int64_t not_finite_b = 0;
   /// NaN or an infinity on one side, and something else on the other.
   int64_t not_finite_unequal = 0;
-  double max_abs = 0;      ///< largest |a - b|, finite pairs
-  double mean_abs = 0;     ///< finite pairs
-  double magnitude = 0;    ///< largest finite |a|
-  double relative = 0;     ///< max_abs / magnitude; 0 when both are 0
+  double max_abs = 0;    ///< largest |a - b|, finite pairs
+  double mean_abs = 0;   ///< finite pairs
+  double magnitude = 0;  ///< largest finite |a|
+  /// Largest |a| that is not above kLarge: masks put in numbers like -1e4 or -3e38, against which
+  /// any difference elsewhere would look small.
+  double scale = 0;
+  double relative = 0;     ///< largest |a - b| / max(scale, |a|)
   double relative_l2 = 0;  ///< ||a - b|| / ||a||, finite pairs
   /// 10·log10(R² / mean((a - b)²)) in dB with R = max a - min a, over finite pairs; infinite when
   /// equal. Of a constant `a`, R is its magnitude.
@@ -47,6 +50,8 @@ struct TensorMetrics {
   std::optional<Agreement> argmax;
   std::optional<MaskOverlap> overlap;
 };
+
+constexpr double kLarge = 1000;
 
 /// `a` is the one to hold `b` against; both have the same sizes (DH_CHECK), maybe other types.
 /// Floats of rank 4 with several channels are taken for class scores of images [N,C,H,W]: argmax

@@ -88,6 +88,14 @@ TEST(Metrics, ImagesAgreeAlongTheClassesAndOverlapAsMasks) {
   EXPECT_DOUBLE_EQ(labels.overlap->mean, m.overlap->mean);
 }
 
+TEST(Metrics, NumbersThatMaskDoNotHideDifferences) {
+  const Tensor a = Tensor::from<float>({4}, {2, -1, -1e30f, -1e4f});
+  const Tensor b = Tensor::from<float>({4}, {2, -1.5, -1e30f, -1e4f + 1});
+  const TensorMetrics m = compare_tensors(a, b);
+  EXPECT_DOUBLE_EQ(m.scale, 2);
+  EXPECT_DOUBLE_EQ(m.relative, 0.25);
+}
+
 TEST(Metrics, OfNothing) {
   const TensorMetrics m = compare_tensors(Tensor(DType::kF32, {0, 3}), Tensor(DType::kF32, {0, 3}));
   EXPECT_EQ(m.elements, 0);
