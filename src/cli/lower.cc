@@ -11,8 +11,10 @@
 #include "formats/sniff.h"
 #include "formats/spec/spec.h"
 #include "ir/text.h"
+#include "kernels/isa.h"
 #include "passes/passes.h"
 #include "report/artifact.h"
+#include "report/comparison.h"
 #include "report/delegation.h"
 #include "report/json.h"
 #include "report/size.h"
@@ -140,11 +142,15 @@ class Lower final : public Verb {
            "stop after this pass, print the graph, write nothing");
     o.list(&disable_, "--disable", "REWRITE", "leave out a rewrite or a pass");
     o.flag(&by_module_, "--by-module", "group the kernel calls outside by module of the model");
+    o.flag(&verify_, "--verify",
+           "run the file just written and its source on random and structured inputs; exit code 3 "
+           "when they differ by more than rounding (the file is kept)");
     o.flag(&fsync_, "--fsync", "wait until the file is on the disk");
     o.flag(&json_, "--json", "print the metadata as JSON instead of text");
   }
 
   Result<int> run() override {
+    DH_TRY(lower_isa_by_environment());
     DH_ASSIGN(const Job job, resolve());
     if (backend_.empty())
       return invalid_argument("lower: --backend is required (portable, xnnpack)");
@@ -202,6 +208,7 @@ class Lower final : public Verb {
     timings_.write_ms = milliseconds_since(writing);
     timings_.total_ms = milliseconds_since(begin);
 
+    if (verify_) DH_TRY(verify(job, pte));
     DH_ASSIGN(const std::string metadata,
               describe(job, pte, *graph, *lowered, log, graph_nodes_before));
     DH_TRY(write_file(cat(base, ".json"), as_bytes(metadata)));
@@ -209,8 +216,12 @@ class Lower final : public Verb {
       std::fputs(metadata.c_str(), stdout);
     } else {
       std::printf("wrote %s\nwrote %s.json\n%s", pte.c_str(), base.c_str(), text_.c_str());
+      if (verification_) std::fputs(print(*verification_).c_str(), stdout);
     }
-    return kExitDone;
+    if (!verification_ || verification_->verdict != Verdict::kDifferent) return kExitDone;
+    std::fprintf(stderr, "downhaul: '%s' does not compute what '%s' does; it was kept\n",
+                 printable(pte).c_str(), printable(job.source).c_str());
+    return kExitDifference;
   }
 
  private:
@@ -254,6 +265,17 @@ class Lower final : public Verb {
     return std::move(artifact.graph);
   }
 
+  /// The file as written against the source as read anew.
+  Status verify(const Job& job, const std::string& pte) {
+    say("verifying");
+    LoadOptions options;
+    options.keep_outputs = outputs_;
+    DH_ASSIGN(const Artifact source, load_artifact(job.source, options));
+    DH_ASSIGN(const Artifact written, load_artifact(pte));
+    DH_ASSIGN(verification_, compare_artifacts(source, written, {}));
+    return {};
+  }
+
   static Result<int> print_and_stop(const Graph& graph) {
     std::fputs(print(graph).c_str(), stdout);
     return kExitDone;
@@ -264,8 +286,9 @@ class Lower final : public Verb {
 
   std::string file_, spec_, backend_, out_, name_, stop_after_;
   std::vector<std::string> outputs_, print_after_, disable_;
-  bool exact_select_ = false, single_delegate_ = false, embed_nodes_ = false, fsync_ = false,
-       json_ = false, by_module_ = false;
+  std::optional<Comparison> verification_;
+  bool verify_ = false, exact_select_ = false, single_delegate_ = false, embed_nodes_ = false,
+       fsync_ = false, json_ = false, by_module_ = false;
 
   struct {
     double load_ms = 0, lower_ms = 0, write_ms = 0, total_ms = 0;
@@ -309,6 +332,10 @@ Result<std::string> Lower::describe(const Job& job, const std::string& pte, cons
   json.field("writing", timings_.write_ms);
   json.field("total", timings_.total_ms);
   json.end_object();
+  if (verification_) {
+    json.key("verification");
+    write_json(*verification_, json);
+  }
   json.key("inputs");
   write_json_types(graph.inputs(), json);
   json.key("outputs").begin_array();

@@ -17,8 +17,31 @@ kernels::Indices indices_of(const Value* value) {
   return indices;
 }
 
-void out_of_range(RunContext& run, const std::string& op, int64_t size) {
-  run.fail(invalid_argument(cat(op, ": an index is out of range [0, ", size, ")")));
+int64_t element_at(const kernels::Indices& indices, int64_t i) {
+  switch (indices.element) {
+    case kernels::Element::kU8:
+      return static_cast<const uint8_t*>(indices.data)[i];
+    case kernels::Element::kI8:
+      return static_cast<const int8_t*>(indices.data)[i];
+    case kernels::Element::kI16:
+      return static_cast<const int16_t*>(indices.data)[i];
+    case kernels::Element::kI32:
+      return static_cast<const int32_t*>(indices.data)[i];
+    default:
+      return static_cast<const int64_t*>(indices.data)[i];
+  }
+}
+
+/// Says which of the `count` indices it was.
+void out_of_range(RunContext& run, const std::string& op, int64_t size,
+                  const kernels::Indices& indices, int64_t count) {
+  const int64_t low = indices.from_end ? -size : 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t v = element_at(indices, i);
+    if (v >= low && v < size) continue;
+    run.fail(invalid_argument(cat(op, ": index ", v, " out of range [", low, ", ", size, ")")));
+    return;
+  }
 }
 
 }  // namespace
@@ -42,7 +65,7 @@ bool plan_rows(PlanBuilder& plan, const Node& node, const Value* source, const V
     i.data = run.at<const void>(ids);
     if (!kernels::gather_rows(a.outer, a.size, row_bytes, count, i, run.at<const void>(table),
                               run.at<void>(out), run.pool)) {
-      out_of_range(run, name, a.size);
+      out_of_range(run, name, a.size, i, count);
     }
   });
   return true;
@@ -76,7 +99,7 @@ bool plan_batched_select(PlanBuilder& plan, const Node& node) {
     i.data = run.at<const void>(ids);
     if (!kernels::batched_select(sizes[0], sizes[1], row_bytes, i, run.at<const void>(source),
                                  run.at<void>(out), run.pool)) {
-      out_of_range(run, "batched_select", sizes[1]);
+      out_of_range(run, "batched_select", sizes[1], i, sizes[0]);
     }
   });
   return true;
@@ -96,6 +119,7 @@ bool plan_gather(PlanBuilder& plan, const Node& node) {
   std::copy_n(plan.sizes(self).begin(), call.rank, call.source_sizes.begin());
   std::copy_n(plan.sizes(index).begin(), call.rank, call.index_sizes.begin());
   const kernels::Indices indices = indices_of(index);
+  const int64_t elements = plan.elements(index);
   const Ref source = plan.dense(self);
   const Ref ids = plan.dense(index);
   const Ref out = plan.result(node.result());
@@ -103,7 +127,7 @@ bool plan_gather(PlanBuilder& plan, const Node& node) {
     kernels::Indices i = indices;
     i.data = run.at<const void>(ids);
     if (!kernels::gather(call, i, run.at<const void>(source), run.at<void>(out), run.pool)) {
-      out_of_range(run, "gather", call.source_sizes[static_cast<size_t>(call.axis)]);
+      out_of_range(run, "gather", call.source_sizes[static_cast<size_t>(call.axis)], i, elements);
     }
   });
   return true;
