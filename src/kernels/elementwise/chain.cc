@@ -62,7 +62,7 @@ void unary_block(UnaryOp op, float a, float b, const float* x, size_t n, float* 
   switch (op) {
     DH_UNARY(kAbs, (void(d), hn::Abs(v)));
     DH_UNARY(kAtan, vec_atan(d, v));
-    // The sign of a result that is zero is lost in the emulation of vectors.
+    // On the x86-64 baseline Highway loses the sign of a result that is zero.
     DH_UNARY(kCeil, (void(d), hn::CopySign(hn::Ceil(v), v)));
     DH_UNARY(kClamp, vec_clamp(d, v, a, b));
     DH_UNARY(kCos, vec_cos(d, v));
