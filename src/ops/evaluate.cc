@@ -108,16 +108,16 @@ Status check_symbol(const Symbol& symbol, int64_t value, std::string_view input)
                               ", ", symbol.max, "], found ", value));
 }
 
-Status check_inputs(const Graph& graph, const std::vector<Tensor>& inputs) {
+Status check_inputs(const Graph& graph, const std::vector<TensorType>& inputs) {
   if (inputs.size() != graph.inputs().size()) {
     return invalid_argument(
         cat("expected ", graph.inputs().size(), " inputs, found ", inputs.size()));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& value = *graph.inputs()[i];
-    if (inputs[i].dtype() != value.dtype() || inputs[i].rank() != value.rank()) {
+    if (inputs[i].dtype != value.dtype() || inputs[i].rank() != value.rank()) {
       return invalid_argument(cat("input ", value.name(), ": expected ", value.type().str(),
-                                  ", found ", describe(inputs[i])));
+                                  ", found ", inputs[i].str()));
     }
   }
   return {};
@@ -134,6 +134,12 @@ Result<std::vector<Tensor>> evaluate_node(const Node& node,
 }
 
 Result<Bindings> bind_symbols(const Graph& graph, const std::vector<Tensor>& inputs) {
+  std::vector<TensorType> types;
+  for (const Tensor& input : inputs) types.push_back(type_of(input));
+  return bind_symbols(graph, types);
+}
+
+Result<Bindings> bind_symbols(const Graph& graph, const std::vector<TensorType>& inputs) {
   DH_TRY(check_inputs(graph, inputs));
   Bindings bindings;
   // Plain symbols first, so that expressions over them are only checked.
@@ -142,7 +148,8 @@ Result<Bindings> bind_symbols(const Graph& graph, const std::vector<Tensor>& inp
       for (int64_t d = 0; d < inputs[i].rank(); ++d) {
         const Dim& dim = graph.inputs()[i]->dim(d);
         if (dim.is_static() || (dim.as_symbol() == nullptr) != expressions) continue;
-        if (const auto solved = solve_for_symbol(dim, inputs[i].size(d))) bindings.insert(*solved);
+        const int64_t size = inputs[i].shape[static_cast<size_t>(d)].value();
+        if (const auto solved = solve_for_symbol(dim, size)) bindings.insert(*solved);
       }
     }
   }
@@ -153,9 +160,9 @@ Result<Bindings> bind_symbols(const Graph& graph, const std::vector<Tensor>& inp
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& value = *graph.inputs()[i];
-    if (eval_sizes(value.shape(), bindings) != inputs[i].sizes()) {
+    if (eval_sizes(value.shape(), bindings) != static_sizes(inputs[i].shape)) {
       return invalid_argument(cat("input ", value.name(), ": expected ", value.type().str(),
-                                  ", found ", describe(inputs[i])));
+                                  ", found ", inputs[i].str()));
     }
     std::map<std::string, SymbolPtr, std::less<>> symbols;
     for (const Dim& d : value.shape()) d.collect_symbols(symbols);

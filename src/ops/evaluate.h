@@ -27,5 +27,7 @@ Result<std::vector<Tensor>> evaluate(const Graph& graph, const std::vector<Tenso
 
 /// Values of the symbols that follow from the inputs' sizes. Errors: as evaluate.
 Result<Bindings> bind_symbols(const Graph& graph, const std::vector<Tensor>& inputs);
+/// The same from the static types of the inputs alone.
+Result<Bindings> bind_symbols(const Graph& graph, const std::vector<TensorType>& inputs);
 
 }  // namespace downhaul
