@@ -144,10 +144,12 @@ Status measure(const std::string& path, const BenchmarkOptions& options, FileBen
     if (options.seconds > 0) return done < 3 || Clock::now() < until;
     return done < static_cast<size_t>(options.runs);
   };
+  const int64_t preempted = preemptions();
   while (more(out.runs_ms.size())) {
     DH_ASSIGN(const double ms, buffers.run(session));
     out.runs_ms.push_back(ms);
   }
+  out.preemptions = preemptions() - preempted;
   out.after = resident_memory();
   describe_plan(*session.plan(), out);
   out.packed_bytes = model->weights().total_bytes();

@@ -33,6 +33,11 @@ bool is_optimised(const std::string& build) {
   return build == "Release" || build == "RelWithDebInfo" || build == "MinSizeRel";
 }
 
+/// More than once a run: then the median is not that of undisturbed runs.
+bool is_disturbed(const FileBenchmark& f) {
+  return f.preemptions > static_cast<int64_t>(f.runs_ms.size());
+}
+
 /// As a field of a line of comma-separated values (RFC 4180).
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -88,6 +93,10 @@ std::string print_figures(const FileBenchmark& f, const Machine& m) {
   out += cat("  steady, ", f.runs_ms.size(), " runs: median ", fixed(s.median, 3), "  mean ",
              fixed(s.mean, 3), "  min ", fixed(s.min, 3), "  max ", fixed(s.max, 3), "  p95 ",
              fixed(s.p95, 3), "  MAD ", fixed(s.mad, 3), " ms\n");
+  if (is_disturbed(f)) {
+    out += cat("  *** DISTURBED: other processes took a core away ", f.preemptions,
+               " times during these runs; measure again on an idle machine ***\n");
+  }
   const double rate = gflops(f.multiply_adds, s.median);
   const double traffic = gb_per_s(f.bytes, s.median);
   out +=
@@ -161,6 +170,8 @@ void write_json(const BenchmarkReport& report, JsonWriter& json) {
     json.field("max_ms", s.max);
     json.field("p95_ms", s.p95);
     json.field("mad_ms", s.mad);
+    json.field("preemptions", f.preemptions);
+    json.field("disturbed", is_disturbed(f));
     json.field("multiply_adds", f.multiply_adds);
     json.field("bytes", f.bytes);
     json.field("gflops", gflops(f.multiply_adds, s.median));

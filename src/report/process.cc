@@ -1,6 +1,7 @@
 #include "report/process.h"
 
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <fstream>
 #include <sstream>
@@ -23,6 +24,12 @@ std::optional<ResidentMemory> resident_memory() {
   }
   if (found != 3) return std::nullopt;
   return out;
+}
+
+int64_t preemptions() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nivcsw;
 }
 
 bool reset_peak_memory() {

@@ -18,4 +18,7 @@ std::optional<ResidentMemory> resident_memory();
 /// does not allow that (then the peak is the one since the start).
 bool reset_peak_memory();
 
+/// Involuntary context switches of all threads so far: how often others took their cores.
+int64_t preemptions();
+
 }  // namespace downhaul

@@ -96,6 +96,31 @@ def test_a_changed_bias_is_found(model, name, backend, models, lowered, weights,
     assert "first operator that diverges" in said and "by shape, order and numeric agreement" in said
 
 
+@pytest.mark.parametrize("backend", ["portable", "xnnpack"])
+def test_names_that_a_file_carries_are_used(backend, models, downhaul, weights, tmp_path):
+    folder = models["distilbert_fillmask"]
+    good = downhaul.lower(folder, backend, tmp_path, "--embed-nodes")
+    key = next(k for k in weights("distilbert_fillmask") if k.endswith("layer.0.ffn.lin2.bias"))
+    tensor = weights("distilbert_fillmask")[key]
+    bad = poked(good, tensor, 5, float(tensor[5]) + 0.75, tmp_path / "bad.pte")
+    done = run("compare", folder / "model.pt2", bad, "--json")
+    assert done.returncode == 3, done.stderr
+    found = json.loads(done.stdout)["first_divergence"]
+    assert found["matched_by_name"] > found["matched_by_value"], found
+    assert "layer.0.ffn.lin2" in found["a"]["origin"] and "layer.0.ffn.lin2" in found["b"]["origin"]
+    assert run("compare", folder / "model.pt2", good).returncode == 0
+
+
+def test_lowering_verifies_its_own_file(models, downhaul, tmp_path):
+    spec = models["mobilenet_v2"] / "model_spec.json"
+    for backend in ("portable", "xnnpack"):
+        done = run("lower", "--spec", spec, "--backend", backend, "--out", tmp_path, "--verify")
+        assert done.returncode == 0, done.stderr
+        assert "the files differ by rounding only" in done.stdout or "bit for bit" in done.stdout
+        meta = json.loads((tmp_path / f"mobilenet_v2_{backend}.json").read_text())
+        assert meta["verification"]["verdict"] in ("equal", "rounding")
+
+
 def test_a_weight_that_is_not_a_number_is_found(models, lowered, weights, tmp_path):
     state = weights("distilbert_fillmask")
     key = next(k for k in state if k.endswith("layer.0.ffn.lin1.bias"))

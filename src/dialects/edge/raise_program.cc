@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/strings.h"
 #include "dialects/edge/call.h"
+#include "dialects/edge/node_names.h"
 #include "dialects/edge/signature.h"
 #include "dialects/edge/size_arithmetic.h"
 #include "dialects/xnn/raise.h"
@@ -114,6 +115,10 @@ class ProgramRaiser {
     DH_TRY(refuse_unknown());
     out_.graph = std::make_unique<Graph>();
     out_.graph->name = printable(plan_.name);
+    if (const auto text = file_.find_named_data(edge::kNodesKey)) {
+      names_ = edge::read_node_names({reinterpret_cast<const char*>(text->data()), text->size()});
+      out_.graph->origins = names_.origins;
+    }
     DH_TRY(add_inputs());
     const auto& instructions = plan_.chains.front().instructions;
     for (size_t i = 0; i < instructions.size(); ++i) {
@@ -372,6 +377,8 @@ class ProgramRaiser {
     const std::string name = plan_.operators[static_cast<size_t>(call.op_index)].full_name();
     Builder b(graph(), nullptr);
     if (edge::is_size_arithmetic(name)) return arithmetic(name, call.args, b);
+    const auto origins = names_.of_instruction.find(index);
+    if (origins != names_.of_instruction.end()) b.set_origins(origins->second);
 
     // Arguments, outputs, and for all but executorch_prim the return value.
     edge::KernelCall raised{.kernel = name, .args = {}, .outs = {}};
@@ -484,6 +491,7 @@ class ProgramRaiser {
   const pte::Plan& plan_;
   const std::set<BoundKey>& varying_;
   RaisedProgram out_;
+  edge::NodeNames names_;
   std::vector<Value*> values_;             // by id: what was written under this id last
   std::vector<Value*> view_of_;            // by id: what values_[id] is a view of
   std::vector<std::optional<Dim>> sizes_;  // by id: integers that instructions computed

@@ -50,6 +50,10 @@ Result<std::vector<Value*>> raise_xnn_payload(const XnnGraph& graph, const XnnTe
     const XnnNode& node = graph.nodes[i];
     const auto where = [&] { return cat("payload node ", i, " (", info(node.kind).name, ")"); };
     call.set_node(node);
+    // Handles are positions in the names that the file keeps, if it keeps any.
+    const bool named = node.debug_handle < b.graph().origins.size();
+    b.set_origins(named ? std::vector<int>{static_cast<int>(node.debug_handle)}
+                        : std::vector<int>{});
     Result<Value*> raised = xnn::raise_node(call);
     if (!raised.ok()) return std::move(raised).status().with_context(where());
     Result<Value*> value = call.with_quantization(node.outputs[0], xnn::clamped(node, *raised, b));
@@ -59,6 +63,7 @@ Result<std::vector<Value*>> raise_xnn_payload(const XnnGraph& graph, const XnnTe
     }
     call.set_value(node.outputs[0], *value);
   }
+  b.set_origins({});
   std::vector<Value*> outputs;
   for (uint32_t id : graph.output_ids) {
     if (call.value(id) == nullptr) return invalid_file("an output of the payload is not computed");

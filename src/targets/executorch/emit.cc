@@ -10,8 +10,8 @@
 #include "base/checked.h"
 #include "base/strings.h"
 #include "dialects/edge/call.h"
+#include "dialects/edge/node_names.h"
 #include "dialects/edge/signature.h"
-#include "formats/json/json.h"
 #include "targets/executorch/constants.h"
 #include "targets/executorch/values.h"
 
@@ -420,23 +420,22 @@ class Emitter {
     }
     plan().non_const_buffer_sizes = {0, static_cast<int64_t>(out_.plan.arena_bytes)};
 
-    JsonWriter json(JsonWriter::Style::kCompact);
-    json.begin_array();
-    for (const Origin& origin : graph_.origins) {
-      json.begin_object();
-      json.field("name", origin.name);
-      json.field("module", origin.module_path);
-      json.end_object();
-    }
-    json.end_array();
-    out_.nodes_json = json.take();
-    if (options_.embed_nodes) {
-      const auto bytes = as_bytes(out_.nodes_json);
-      out_.builder.add_named_data(kNodesKey,
-                                  Blob::owned(std::vector<uint8_t>(bytes.begin(), bytes.end())));
-    }
+    if (options_.embed_nodes) embed_nodes();
     constants_.take_owners(out_);
     return {};
+  }
+
+  void embed_nodes() {
+    edge::NodeNames names{.origins = graph_.origins, .of_instruction = {}};
+    for (size_t i = 0; i < out_.calls.size(); ++i) {
+      const EmittedCall& call = out_.calls[i];
+      // Nodes of a delegate have handles of their own.
+      if (call.region < 0) names.of_instruction[static_cast<int>(i)] = call.origins;
+    }
+    const std::string text = edge::write_node_names(names);
+    const auto bytes = as_bytes(text);
+    out_.builder.add_named_data(edge::kNodesKey,
+                                Blob::owned(std::vector<uint8_t>(bytes.begin(), bytes.end())));
   }
 
   static Result<pte::Tensor> tensor_of(const TensorType& type, std::string_view name) {

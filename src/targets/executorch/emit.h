@@ -16,11 +16,8 @@
 /// A legalized graph becomes an ExecuTorch program: values, calls, constants, planned memory.
 namespace downhaul {
 
-/// Key of the named data that holds the `nodes` list as JSON, when embedded.
-constexpr const char* kNodesKey = "downhaul.nodes";
-
 struct EmitOptions {
-  /// Also write the `nodes` list (see EmittedProgram::nodes_json) into the file.
+  /// Also write the names of the source's nodes into the file (see dialects/edge/node_names.h).
   bool embed_nodes = false;
 };
 
@@ -57,8 +54,6 @@ struct EmittedProgram {
   MemoryPlan plan;
   int num_delegate_calls = 0;
   int num_kernel_calls = 0;  ///< size arithmetic and views included
-  /// [{"name": …, "module": …}, …]: element i is what debug handle i stands for (Graph::origins).
-  std::string nodes_json;
 
   // Who refers to what, for the size report.
   std::vector<std::vector<std::string>> constant_owners;  ///< by data_index

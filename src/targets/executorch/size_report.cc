@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "base/strings.h"
+#include "dialects/edge/node_names.h"
 #include "targets/executorch/emit.h"
 
 namespace downhaul {
@@ -96,7 +97,7 @@ Result<SizeReport> write_program(const EmittedProgram& program, OutputFile& out)
         break;
       case PtePart::Kind::kNamedData:
         report.entries.push_back({Kind::kNamedData,
-                                  owner_or(program.named_keys, part.index, kNodesKey),
+                                  owner_or(program.named_keys, part.index, edge::kNodesKey),
                                   part.range.size, 1});
         break;
       default:
