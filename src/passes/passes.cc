@@ -127,8 +127,11 @@ std::vector<Pass> canonical_passes() {
       {"share_common_subexpressions_again", {}, share_common_subexpressions},
       // A row that is picked after a projection is picked before it.
       {"select_before_project", {}, select_before_project},
-      // The selects meet constants and each other.
-      {"canonicalize_selected", join_lists(attention, canonical()), nullptr},
+      // Fewer pixels are projected, too, and batch norms have been folded. The selects meet
+      // constants and each other.
+      {"canonicalize_selected",
+       join_lists(std::vector<const Rewrite*>{&kProjectBeforeUpsample}, attention, canonical()),
+       nullptr},
       // Copies of constants that nothing made needless.
       {"fold_large_constants",
        join_lists(std::vector<const Rewrite*>{&kFoldLargeConstants}, canonical()), nullptr},

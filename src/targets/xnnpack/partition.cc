@@ -52,6 +52,15 @@ bool refuse_trivial(const Stages& stages, Refusals& refusals) {
   return !trivial.empty();
 }
 
+/// A result that is only shown in another shape: a copy inside a delegate, whose results have
+/// memory of their own, and a view outside.
+bool is_free_outside(const Node& node, const Refusals& refusals) {
+  if (!node.is(ops::kReshape) || !node.result()->type().is_static()) return false;
+  const Value* x = node.operand(0);
+  return x->producer() != nullptr && !refusals.contains(x->producer()) && x->has_one_use() &&
+         node.result()->uses().empty();
+}
+
 /// Cuts delegates with many weights in two. What an earlier delegate needs is outside before it, so
 /// a stage of its own with nothing outside follows each first half. Returns how many were cut.
 int split_large(Stages& stages, int64_t weight_limit) {
@@ -114,6 +123,9 @@ Result<XnnpackPartition> partition_xnnpack(Graph& graph, int64_t weight_limit) {
   xnnpack::Refusals refusals;
   for (const auto& node : graph.nodes()) {
     std::string reason = xnn_refusal(*node);
+    if (reason.empty() && xnnpack::is_free_outside(*node, refusals)) {
+      reason = "a view outside moves no data";
+    }
     if (!reason.empty()) refusals[node.get()] = std::move(reason);
   }
   xnnpack::Stages stages = xnnpack::assign_stages(graph, refusals);

@@ -278,6 +278,18 @@ TEST(Xnnpack, ATinyPieceBesideARealOneStaysOutside) {
   EXPECT_EQ(lowering->partition.outside[1].reason, "too little work for a delegate of its own");
 }
 
+TEST(Xnnpack, AResultInAnotherShapeIsAViewOutside) {
+  const auto graph = parse(
+      "input %x: f32[2,8]\n const %w: f32[600,8] = random 1\n %h = linear(%x, %w)\n"
+      "%r = reshape(%h, shape=[4,300])\n return %r\n");
+  const auto lowered = lower_xnnpack(*graph);
+  ASSERT_TRUE(lowered.ok()) << lowered.status().message();
+  EXPECT_EQ(lowered->lowered.program.num_delegate_calls, 1);
+  EXPECT_EQ(lowered->lowered.program.num_kernel_calls, 0);
+  ASSERT_EQ(lowered->partition.outside.size(), 1u);
+  EXPECT_EQ(lowered->partition.outside[0].reason, "a view outside moves no data");
+}
+
 TEST(Xnnpack, WhatNoDelegateTakesIsLegalizedForKernels) {
   const auto graph = parse(
       "input %x: f16[2,8]\n const %w: f16[8] = random 1\n"
