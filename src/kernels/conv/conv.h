@@ -91,4 +91,14 @@ void run_fused_expand(const ConvPlan& expand, const float* in, const float* expa
                       const float* packed, const Epilogue& epilogue, float* out, void* scratch,
                       ThreadPool& pool);
 
+/// A 1x1 convolution of one image whose input channels are first multiplied by a gate (squeeze and
+/// excite): weights times gate give the same sums, each product rounded once elsewhere, and spare a
+/// pass over the image. Run the plan with `gated` (of plan.packed_bytes) in the place of `packed`.
+bool can_gate(const ConvPlan& plan);
+/// Whether there are fewer weights than elements of the image.
+bool is_gating_faster(const ConvPlan& plan);
+/// `gate` [channels].
+void gate_weights(const ConvPlan& plan, const float* packed, const float* gate, float* gated,
+                  ThreadPool& pool);
+
 }  // namespace downhaul::kernels

@@ -371,6 +371,40 @@ TEST(Conv2d, PackedWeightsServeEveryImageSize) {
   }
 }
 
+TEST(GatedWeights, StandForAGatedImage) {
+  for (const int64_t channels : {1, 17, 40}) {
+    for (const int64_t channels_out : {5, 32, 70}) {
+      const Conv2d conv = conv_of(1, 9, 8, channels, channels_out, 1, square(1, 1, 0));
+      Data data = random_data(conv, 9);
+      std::vector<float> gate(static_cast<size_t>(channels));
+      for (size_t c = 0; c < gate.size(); ++c) gate[c] = 0.25f + 0.01f * static_cast<float>(c);
+      Data gated_data = data;
+      for (size_t i = 0; i < data.in.size(); ++i) gated_data.in[i] *= gate[i % gate.size()];
+      std::vector<float> magnitude;
+      const std::vector<float> expected = reference(conv, gated_data, {}, &magnitude);
+      for (const Isa isa : supported_isas()) {
+        const ScopedIsa scoped(isa);
+        for (const int threads : {1, 3}) {
+          ThreadPool pool(threads);
+          const ConvPlan plan = plan_conv2d(conv, threads);
+          ASSERT_TRUE(can_gate(plan));
+          Floats packed(plan.packed_bytes / sizeof(float));
+          Floats gated(plan.packed_bytes / sizeof(float));
+          Floats out(expected.size());
+          pack_conv2d(plan, data.weight.data(), data.bias.data(), packed.data(), pool);
+          gate_weights(plan, packed.data(), gate.data(), gated.data(), pool);
+          run_conv2d(plan, data.in.data(), gated.data(), nullptr, {}, out.data(), nullptr, pool);
+          for (size_t i = 0; i < expected.size(); ++i) {
+            ASSERT_LE(std::abs(out[i] - expected[i]),
+                      4e-7f * static_cast<float>(channels + 2) * magnitude[i])
+                << "at " << i << " of " << describe(conv) << " on " << name(isa);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(FusedExpand, GivesTheBitsOfOneAfterTheOther) {
   struct Case {
     int64_t batch, height, width, channels, expanded;
