@@ -248,6 +248,28 @@ TEST(Engine, TheProductOfTwoProductsGoesWithOne) {
   expect_close(*found, *evaluate(*graph, inputs), "gate");
 }
 
+TEST(Engine, TheWeightsAfterAGateAreMultipliedInsteadOfTheImage) {
+  const auto graph = parse(R"(graph g {
+  input %x: f32[1,9,8,24]
+  input %g: f32[1,1,1,24]
+  input %r: f32[1,9,8,10]
+  const %w: f32[10,24,1,1] = random 1
+  const %b: f32[10] = random 2
+  %p: f32[1,9,8,24] = mul(%g, %x)
+  %y: f32[1,9,8,10] = conv2d(%p, %w, %b, layout="nhwc")
+  %s: f32[1,9,8,10] = add(%r, %y)
+  return %s as "s"
+}
+)");
+  const auto inputs = testing::random_inputs(*graph, {}, 3);
+  Session session(EngineModel::as_it_is(*graph));
+  const auto found = session.run(inputs);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  ASSERT_EQ(session.plan()->steps.size(), 1u);
+  EXPECT_EQ(session.plan()->steps[0].kernel, "conv pointwise of gated weights + add");
+  expect_close(*found, *evaluate(*graph, inputs), "gated");
+}
+
 TEST(Engine, AValueThatIsReadTwiceIsNotTakenIn) {
   const auto graph = parse(R"(graph g {
   input %x: f32[9,8]

@@ -68,7 +68,7 @@ Result<Plan> make_plan(const Graph& graph, Weights& weights, const PlanOptions& 
         plan_product(std::move(last->second));
         continue;
       }
-      if (done.contains(&node)) continue;
+      if (done.contains(&node) || is_gate_of_conv2d(plan, node)) continue;
       if (is_fusion_root(plan, node)) {
         Fusion fusion = fuse_epilogue(plan, node, node.is(ops::kLinear), done);
         if (fusion.nodes.size() == 1) {

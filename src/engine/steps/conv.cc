@@ -1,6 +1,7 @@
 #include "kernels/conv/conv.h"
 
 #include <memory>
+#include <optional>
 
 #include "base/strings.h"
 #include "engine/steps/image.h"
@@ -36,6 +37,10 @@ kernels::Conv2d describe_conv(const Node& node, const kernels::Image& in) {
                  .dilation_w = dilation[1]};
   conv.out_stride = conv.channels_out;
   return conv;
+}
+
+kernels::Image image_of_shape(const Sizes& nhwc) {
+  return {nhwc[0], nhwc[1], nhwc[2], nhwc[3], nhwc[3]};
 }
 
 /// A convolution with its weights packed and its table built.
@@ -83,15 +88,76 @@ kernels::Epilogue with_operand(kernels::Epilogue e, const Ref& operand, const Ru
   return e;
 }
 
+/// An image times a value per channel, which one convolution alone reads.
+struct Gated {
+  const Value* image;
+  const Value* gate;
+};
+
+/// The convolution's input as that, when multiplying the weights instead is possible and faster.
+std::optional<Gated> gated_input(PlanBuilder& plan, const Node& conv) {
+  const Value* input = conv.operand("input");
+  const Node* mul = input->producer();
+  if (mul == nullptr || !mul->is(ops::kMul) || !input->has_one_use() || !takes_conv2d(plan, conv) ||
+      !is_nhwc(conv)) {
+    return std::nullopt;
+  }
+  const Sizes& sizes = plan.sizes(input);
+  const kernels::ConvPlan plain =
+      kernels::plan_conv2d(describe_conv(conv, image_of_shape(sizes)), plan.num_threads());
+  if (!kernels::can_gate(plain) || !kernels::is_gating_faster(plain)) return std::nullopt;
+  for (const int side : {0, 1}) {
+    const Value* image = mul->operand(side);
+    const Value* gate = mul->operand(1 - side);
+    if (plan.sizes(image) == sizes && plan.sizes(gate) == Sizes{1, 1, 1, sizes[3]} &&
+        image->dtype() == DType::kF32 && gate->dtype() == DType::kF32) {
+      return Gated{image, gate};
+    }
+  }
+  return std::nullopt;
+}
+
 void* scratch_at(const RunContext& run, const Ref& scratch) {
   return scratch.buffer >= 0 ? run.at<void>(scratch) : nullptr;
 }
 
-kernels::Image image_of_shape(const Sizes& nhwc) {
-  return {nhwc[0], nhwc[1], nhwc[2], nhwc[3], nhwc[3]};
+/// The weights times the gate, then the convolution of the image as it is.
+void plan_gated_conv2d(PlanBuilder& plan, const Fusion& f, const Gated& gated) {
+  const Node& node = f.root();
+  const ImageRef in = image_of(plan, gated.image, true);
+  const Ref gate = plan.dense(gated.gate);
+  kernels::Conv2d conv = describe_conv(node, in.image);
+  kernels::Epilogue epilogue = f.epilogue;
+  const Ref operand = epilogue_operand(plan, f, epilogue);
+  const ImageRef out = image_result(plan, f.result(), true);
+  conv.out_stride = out.image.stride;
+  const Prepared p = prepare_conv(plan, node, conv);
+  const Ref weights = plan.scratch(p.plan.packed_bytes);
+  std::vector<const Node*> nodes = {node.operand("input")->producer()};
+  nodes.insert(nodes.end(), f.nodes.begin(), f.nodes.end());
+  plan.emit(
+      cat("conv ", kernels::kernel_name(p.plan), " of gated weights", f.kernel), std::move(nodes),
+      [=, result = out.ref](RunContext& run) {
+        kernels::gate_weights(p.plan, p.packed, run.at<const float>(gate), run.at<float>(weights),
+                              run.pool);
+        kernels::run_conv2d(p.plan, run.at<const float>(in.ref), run.at<float>(weights), nullptr,
+                            with_operand(epilogue, operand, run), run.at<float>(result), nullptr,
+                            run.pool);
+      },
+      2 * p.weight_bytes);
 }
 
 }  // namespace
+
+bool is_gate_of_conv2d(PlanBuilder& plan, const Node& node) {
+  const Value* product = node.result();
+  if (!node.is(ops::kMul) || !product->has_one_use() || product->num_output_uses() != 0) {
+    return false;
+  }
+  const Node* reader = product->uses()[0].node;
+  return reader->is(ops::kConv2d) && reader->operand("input") == product &&
+         gated_input(plan, *reader).has_value();
+}
 
 bool takes_conv2d(PlanBuilder& plan, const Node& node) {
   if (!node.is(ops::kConv2d) || node.result()->dtype() != DType::kF32) return false;
@@ -102,6 +168,10 @@ bool takes_conv2d(PlanBuilder& plan, const Node& node) {
 
 void plan_conv2d(PlanBuilder& plan, const Fusion& f) {
   const Node& node = f.root();
+  if (const std::optional<Gated> gated = gated_input(plan, node)) {
+    plan_gated_conv2d(plan, f, *gated);
+    return;
+  }
   const bool nhwc = is_nhwc(node);
   const Value* input = node.operand("input");
   const View from = nhwc_view(plan.view(input), nhwc);
@@ -133,8 +203,8 @@ void plan_conv2d(PlanBuilder& plan, const Fusion& f) {
 const Node* depthwise_after(PlanBuilder& plan, const Fusion& f) {
   const Node& node = f.root();
   const Value* result = f.result();
-  if (!node.is(ops::kConv2d) || !is_nhwc(node) || f.operand != nullptr || !result->has_one_use() ||
-      result->num_output_uses() != 0) {
+  if (!node.is(ops::kConv2d) || !is_nhwc(node) || gated_input(plan, node).has_value() ||
+      f.operand != nullptr || !result->has_one_use() || result->num_output_uses() != 0) {
     return nullptr;
   }
   const Node* next = result->uses()[0].node;

@@ -15,6 +15,9 @@ bool takes_linear(PlanBuilder& plan, const Node& node);
 void plan_linear(PlanBuilder& plan, const Fusion& fusion);
 bool takes_conv2d(PlanBuilder& plan, const Node& node);
 void plan_conv2d(PlanBuilder& plan, const Fusion& fusion);
+/// Whether a product of an image and a value per channel is left to the convolution that alone
+/// reads it, which multiplies its weights instead.
+bool is_gate_of_conv2d(PlanBuilder& plan, const Node& node);
 /// The depthwise convolution that alone reads this product's result, when doing both in one pass
 /// is faster; null otherwise.
 const Node* depthwise_after(PlanBuilder& plan, const Fusion& fusion);
