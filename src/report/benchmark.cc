@@ -144,12 +144,16 @@ Status measure(const std::string& path, const BenchmarkOptions& options, FileBen
     if (options.seconds > 0) return done < 3 || Clock::now() < until;
     return done < static_cast<size_t>(options.runs);
   };
-  const int64_t preempted = preemptions();
+  const auto waited = core_wait_ms();
+  begin = Clock::now();
   while (more(out.runs_ms.size())) {
     DH_ASSIGN(const double ms, buffers.run(session));
     out.runs_ms.push_back(ms);
   }
-  out.preemptions = preemptions() - preempted;
+  const double steady_ms = milliseconds(Clock::now() - begin);
+  if (const auto now = core_wait_ms(); now && waited) {
+    out.waited = (*now - *waited) / (steady_ms * options.threads);
+  }
   out.after = resident_memory();
   describe_plan(*session.plan(), out);
   out.packed_bytes = model->weights().total_bytes();

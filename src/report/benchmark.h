@@ -47,8 +47,8 @@ struct FileBenchmark {
   double prepare_ms = 0;  ///< rewrites, plan, packing of weights
   double first_ms = 0;    ///< first run
   std::vector<double> runs_ms;
-  /// How often the system took a core away from this process during these runs.
-  int64_t preemptions = 0;
+  /// Share of these runs that the threads waited for a core, ready to run, because others had it.
+  std::optional<double> waited;
 
   uint64_t weight_bytes = 0;                    ///< distinct constants of the file
   uint64_t packed_bytes = 0;                    ///< copies of them in the kernels' order

@@ -33,10 +33,8 @@ bool is_optimised(const std::string& build) {
   return build == "Release" || build == "RelWithDebInfo" || build == "MinSizeRel";
 }
 
-/// More than once a run: then the median is not that of undisturbed runs.
-bool is_disturbed(const FileBenchmark& f) {
-  return f.preemptions > static_cast<int64_t>(f.runs_ms.size());
-}
+/// More than what an idle system's own work takes.
+bool is_disturbed(const FileBenchmark& f) { return f.waited.value_or(0) > 0.02; }
 
 /// As a field of a line of comma-separated values (RFC 4180).
 std::string csv_field(const std::string& text) {
@@ -94,8 +92,9 @@ std::string print_figures(const FileBenchmark& f, const Machine& m) {
              fixed(s.mean, 3), "  min ", fixed(s.min, 3), "  max ", fixed(s.max, 3), "  p95 ",
              fixed(s.p95, 3), "  MAD ", fixed(s.mad, 3), " ms\n");
   if (is_disturbed(f)) {
-    out += cat("  *** DISTURBED: other processes took a core away ", f.preemptions,
-               " times during these runs; measure again on an idle machine ***\n");
+    out += cat("  *** DISTURBED: for ", fixed(100 * *f.waited, 1),
+               " % of these runs the threads waited for a core that other processes had; measure "
+               "again on an idle machine ***\n");
   }
   const double rate = gflops(f.multiply_adds, s.median);
   const double traffic = gb_per_s(f.bytes, s.median);
@@ -170,7 +169,7 @@ void write_json(const BenchmarkReport& report, JsonWriter& json) {
     json.field("max_ms", s.max);
     json.field("p95_ms", s.p95);
     json.field("mad_ms", s.mad);
-    json.field("preemptions", f.preemptions);
+    json.field("waited_share", f.waited);
     json.field("disturbed", is_disturbed(f));
     json.field("multiply_adds", f.multiply_adds);
     json.field("bytes", f.bytes);

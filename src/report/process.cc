@@ -1,8 +1,8 @@
 #include "report/process.h"
 
 #include <malloc.h>
-#include <sys/resource.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -26,10 +26,18 @@ std::optional<ResidentMemory> resident_memory() {
   return out;
 }
 
-int64_t preemptions() {
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_nivcsw;
+std::optional<double> core_wait_ms() {
+  std::error_code error;
+  std::filesystem::directory_iterator tasks("/proc/self/task", error);
+  if (error) return std::nullopt;
+  double sum = 0;
+  for (const auto& task : tasks) {
+    std::ifstream schedule(task.path() / "schedstat");
+    double ran = 0, waited = 0;  // nanoseconds
+    if (!(schedule >> ran >> waited)) return std::nullopt;
+    sum += waited * 1e-6;
+  }
+  return sum;
 }
 
 bool reset_peak_memory() {

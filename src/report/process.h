@@ -18,7 +18,8 @@ std::optional<ResidentMemory> resident_memory();
 /// does not allow that (then the peak is the one since the start).
 bool reset_peak_memory();
 
-/// Involuntary context switches of all threads so far: how often others took their cores.
-int64_t preemptions();
+/// Milliseconds that the live threads of this process have waited for a core since they started,
+/// ready to run; nullopt where the system does not tell.
+std::optional<double> core_wait_ms();
 
 }  // namespace downhaul
