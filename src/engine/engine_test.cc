@@ -198,6 +198,11 @@ TEST(Engine, SharingMemoryAndThreadsChangeNoBit) {
     const auto expected = evaluate(*graph, inputs);
     ASSERT_TRUE(expected.ok()) << seed;
     expect_close(*apart, *expected, cat("seed ", seed));
+    const auto prepared = EngineModel::prepare(*graph);
+    ASSERT_TRUE(prepared.ok()) << seed << ": " << prepared.status().message();
+    const auto rewritten = run_with(*prepared, inputs, {});
+    ASSERT_TRUE(rewritten.ok()) << seed;
+    expect_close(*rewritten, *expected, cat("rewritten, seed ", seed));
     const auto reference = run_with(model, inputs, {.reference_only = true});
     ASSERT_TRUE(reference.ok()) << seed;
     expect_same_bits(*reference, *expected, cat("reference kernels, seed ", seed));

@@ -48,8 +48,12 @@ bool matches(const Rewrite& rewrite, Node& node, Match* match) {
 
 namespace {
 
-/// Ends a rewrite war, in which rewrites undo each other.
-constexpr int kMaxSweeps = 64;
+/// Ends a rewrite war, in which rewrites undo each other. A chain of rewrites may well walk through
+/// a deep model a few nodes a sweep, so larger graphs get more; what is slow at that size anyway is
+/// cut off at the end.
+int max_sweeps(const Graph& graph) {
+  return static_cast<int>(std::min<size_t>(64 + graph.nodes().size() / 2, 1000));
+}
 constexpr size_t kMaxFiringsPerNode = 64;
 
 /// Our own mistake, but it shows on some models only: their user gets an error that says which
@@ -198,6 +202,7 @@ Result<int> apply_rewrites(Graph& graph, std::span<const Rewrite* const> rewrite
   RewriteIndex index(rewrites);
   std::vector<int> counts(rewrites.size());
   int total = 0;
+  const int last_sweep = max_sweeps(graph);
   for (int sweep = 0;; ++sweep) {
     std::vector<int> fired(rewrites.size());
     size_t firings = 0;
@@ -222,7 +227,7 @@ Result<int> apply_rewrites(Graph& graph, std::span<const Rewrite* const> rewrite
       node = next;
     }
     if (firings == 0) break;
-    if (sweep + 1 == kMaxSweeps) return no_fixed_point(rewrites, fired);
+    if (sweep + 1 == last_sweep) return no_fixed_point(rewrites, fired);
   }
   graph.remove_dead();
   if (log != nullptr) {

@@ -8,8 +8,18 @@ namespace downhaul::rewrites {
 
 namespace {
 
+/// A reshape that merges leading dimensions to a matrix moves the other way: see
+/// sink_reshape_below_linear.
+bool merges_leading(const Node& node) {
+  if (!node.is(ops::kReshape)) return false;
+  const Value* x = node.operand(0);
+  const Value* matrix = node.result();
+  return matrix->rank() == 2 && x->rank() > 2 && x->dim(x->rank() - 1) == matrix->dim(1);
+}
+
 std::vector<Value*> apply(Node& node, Builder& b) {
   if (!node.is(ops::kPermute) && !node.is(ops::kReshape) && !node.is(ops::kSlice)) return {};
+  if (merges_leading(node)) return {};
   Value* product = node.operand(0);
   if (!is_op(product, ops::kMul) || !product->has_one_use()) return {};
   Value* x = product->producer()->operand(0);
