@@ -102,8 +102,8 @@ Status run_pipeline(Graph& graph, std::span<const Pass> passes, const PipelineOp
                     PassLog* log = nullptr, bool* stopped = nullptr);
 
 /// Applies `rewrites` to a fixed point. `only` as in Pass.
-/// Errors: kInvalidGraph when sweeps in proportion to the graph did not reach it, naming the rewrites that still apply;
-/// those of a rewrite that builds what an operator refuses, naming it.
+/// Errors: kInvalidGraph when sweeps in proportion to the graph did not reach it, naming the
+/// rewrites that still apply; those of a rewrite that builds what an operator refuses, naming it.
 Result<int> apply_rewrites(Graph& graph, std::span<const Rewrite* const> rewrites,
                            PassLog* log = nullptr, std::string_view pass = "",
                            bool (*only)(const Node& root) = nullptr);
