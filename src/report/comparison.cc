@@ -257,6 +257,7 @@ Result<Comparison> compare_artifacts(const Artifact& a, const Artifact& b,
 namespace {
 
 std::string number(double v) {
+  if (std::isnan(v)) return "nan";
   if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
   char text[32];
   std::snprintf(text, sizeof(text), "%.3g", v);
@@ -274,10 +275,10 @@ std::string print(const OutputComparison& o) {
     if (m.not_finite_a > 0) out += cat("  not finite: ", m.not_finite_a, " (the same in both)");
     return out + "\n";
   }
-  out +=
-      cat("\n    max abs ", number(m.max_abs), "  mean abs ", number(m.mean_abs), "  relative ",
-          number(m.relative), " (allowed ", number(o.tolerance), ")  PSNR ",
-          std::isinf(m.psnr) ? "inf" : fixed(m.psnr, 1), " dB  cosine ", fixed(m.cosine, 8), "\n");
+  out += cat("\n    max abs ", number(m.max_abs), "  mean abs ", number(m.mean_abs), "  relative ",
+             number(m.relative), " (allowed ", number(o.tolerance), ")  PSNR ",
+             std::isfinite(m.psnr) ? fixed(m.psnr, 1) : number(m.psnr), " dB  cosine ",
+             fixed(m.cosine, 8), "\n");
   out += cat("    ", m.unequal, " of ", m.elements, " elements differ, most at ", m.worst, ": ",
              number(m.worst_a), " and ", number(m.worst_b));
   if (m.not_finite_a + m.not_finite_b > 0) {

@@ -65,7 +65,7 @@ void add_pair(double x, double y, int64_t index, TensorMetrics& m, Sums& s) {
 
 void finish(TensorMetrics& m, const Sums& s) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  m.psnr = kInf;
+  m.psnr = m.unequal > 0 && s.pairs == 0 ? std::numeric_limits<double>::quiet_NaN() : kInf;
   if (s.pairs == 0) return;
   const auto pairs = static_cast<double>(s.pairs);
   m.mean_abs = s.abs / pairs;

@@ -42,7 +42,7 @@ struct TensorMetrics {
   double relative = 0;     ///< largest |a - b| / max(scale, |a|)
   double relative_l2 = 0;  ///< ||a - b|| / ||a||, finite pairs
   /// 10·log10(R² / mean((a - b)²)) in dB with R = max a - min a, over finite pairs; infinite when
-  /// equal. Of a constant `a`, R is its magnitude.
+  /// equal, NaN without finite pairs. Of a constant `a`, R is its magnitude.
   double psnr = 0;
   double cosine = 1;   ///< a·b / (||a|| ||b||), finite pairs; 1 when both are 0
   int64_t worst = -1;  ///< index (row-major) of the largest difference; -1 when equal

@@ -1,7 +1,9 @@
 """`downhaul compare`: files that agree, files that do not, and where that begins."""
 
 import json
+import pathlib
 import struct
+import subprocess
 
 import numpy
 import pytest
@@ -119,6 +121,41 @@ def test_lowering_verifies_its_own_file(models, downhaul, tmp_path):
         assert "the files differ by rounding only" in done.stdout or "bit for bit" in done.stdout
         meta = json.loads((tmp_path / f"mobilenet_v2_{backend}.json").read_text())
         assert meta["verification"]["verdict"] in ("equal", "rounding")
+
+
+PICK = """graph pick {
+  input %x: f32[1,4,8]
+  input %ids: i64[1,4]
+  const %top: f32[1,4,8] = [0,0,0,0,0,0,0,0, 0,0,0,0,0,0,0,0, 0,0,0,0,0,0,0,0, inf,0,0,0,0,0,0,0]
+  const %w: f32[8,8] = random 1
+  const %one: i64[] = [1]
+  %m = eq(%ids, %one)
+  %c = cast(%m, dtype=i64)
+  %i = argmax(%c, dim=1)
+  %f = add(%x, %top)
+  %g = tanh(%f)
+  %h = div(%f, %g)
+  %p = batched_select(%h, %i)
+  %y = linear(%p, %w)
+  return %y
+}
+"""
+
+
+def test_a_lowering_that_changes_results_is_kept_and_said(downhaul, tmp_path):
+    """The one difference that is accepted: where a row is picked by a one-hot product inside the
+    delegate, an infinity in another row becomes NaN. --exact-select avoids it."""
+    tool = pathlib.Path(downhaul.path).parent.parent / "targets" / "lower_text"
+    (tmp_path / "pick.dh").write_text(PICK)
+    subprocess.run([tool, tmp_path / "pick.dh", tmp_path, "--portable"], check=True)
+    source = tmp_path / "pick" / "model.pte"
+    done = run("lower", source, "--backend", "xnnpack", "--out", tmp_path, "--verify")
+    refused(done, 3, "it was kept", "model_xnnpack.pte")
+    assert (tmp_path / "model_xnnpack.pte").exists()
+    meta = json.loads((tmp_path / "model_xnnpack.json").read_text())
+    assert meta["verification"]["verdict"] == "DIFFERENT"
+    exact = run("lower", source, "--backend", "xnnpack", "--out", tmp_path, "--verify", "--exact-select")
+    assert exact.returncode == 0, exact.stdout + exact.stderr
 
 
 def test_a_weight_that_is_not_a_number_is_found(models, lowered, weights, tmp_path):
