@@ -28,7 +28,7 @@ def weights(models):
     """model -> its parameters by name, without equal ones."""
     def load(name):
         program = torch.export.load(models[name] / "model.pt2")
-        return {key: value for key, value in program.state_dict.items() if value.dtype == torch.float32}
+        return {key: value.detach() for key, value in program.state_dict.items() if value.dtype == torch.float32}
     return load
 
 
