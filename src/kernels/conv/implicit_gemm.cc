@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/conv/interleave.h"
 #include "kernels/conv/kernel.h"
 #include "kernels/gemm/gemm.h"
 
@@ -154,11 +155,11 @@ void build_row_offsets(const Conv2d& conv, int32_t* table) {
 void copy_pixels(const Conv2d& conv, const float* from, int64_t plane, int64_t count, float* to) {
   const int64_t channels = conv.in.channels;
   if (conv.planes_in && channels == 3) {
-    for (int64_t x = 0; x < count; ++x) {
-      to[3 * x] = from[x];
-      to[3 * x + 1] = from[x + plane];
-      to[3 * x + 2] = from[x + 2 * plane];
-    }
+    interleave_3(from, from + plane, from + 2 * plane, count, to);
+    return;
+  }
+  if (!conv.planes_in && conv.in.stride == channels) {
+    std::copy_n(from, count * channels, to);
     return;
   }
   const int64_t x_stride = conv.planes_in ? 1 : conv.in.stride;

@@ -291,6 +291,33 @@ TEST(Resize, BilinearMixesFourElementsInBothLayouts) {
   }
 }
 
+TEST(Resize, PlanesLargerThanCachesAreTheSame) {
+  const Image in{1, 30, 20, 2, 2};
+  const Image out{1, 1500, 1499, 2, 2};
+  std::vector<ResizeTap> rows(1500);
+  std::vector<ResizeTap> columns(1499);
+  bilinear_taps(30, 1500, false, 0, rows.data());
+  bilinear_taps(20, 1499, false, 0, columns.data());
+  Floats from(elements(in));
+  randomize(from);
+  Floats planes(elements(in));
+  for (size_t i = 0; i < planes.size(); ++i) planes[i] = from[i % 600 * 2 + i / 600];
+  ThreadPool one(1);
+  Floats pixels(elements(out));
+  resize_bilinear(in, out, rows.data(), columns.data(), from.data(), pixels.data(), one);
+  check(
+      {1, 2 * 1500, 1499, 1, 1},
+      [&](float* to, ThreadPool& pool) {
+        Floats scratch(static_cast<size_t>(resize_planes_scratch(1499, pool.num_threads())));
+        resize_bilinear_planes(2, 30, 20, 1500, 1499, rows.data(), columns.data(), planes.data(),
+                               to, scratch.data(), pool);
+      },
+      [&](int64_t, int64_t y, int64_t x, int64_t) {
+        return at(pixels, out, 0, y % 1500, x, y / 1500);
+      },
+      0, "large planes");
+}
+
 TEST(Resize, NearestShowsOneElement) {
   const Image in{2, 5, 7, 19, 20};
   const Image out{2, 8, 3, 19, 21};

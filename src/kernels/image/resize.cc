@@ -9,6 +9,7 @@
 #define HWY_TARGET_INCLUDE "kernels/image/resize.cc"
 #include "hwy/foreach_target.h"
 // The order matters: foreach_target.h sets the target of highway.h.
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/partial-inl.h"
 
@@ -53,14 +54,27 @@ void mix_pixels(const float* HWY_RESTRICT upper, const float* HWY_RESTRICT lower
   }
 }
 
-/// to = above·(1 - down) + below·down for rows of one plane.
+/// to = above·(1 - down) + below·down for rows of one plane. `streams`: past the caches.
 void mix_rows(const float* HWY_RESTRICT above, const float* HWY_RESTRICT below, float down,
-              int64_t width, float* HWY_RESTRICT to) {
+              int64_t width, bool streams, float* HWY_RESTRICT to) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto v_down = hn::Set(d, down);
   const auto v_up = hn::Set(d, 1.0F - down);
   int64_t x = 0;
+  if (streams) {
+    const auto at = [&](int64_t i) HWY_ATTR {
+      return mix(hn::LoadU(d, above + i), hn::LoadU(d, below + i), v_down, v_up);
+    };
+    const auto misaligned =
+        static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) / sizeof(float)) % lanes;
+    const int64_t first = misaligned == 0 ? 0 : lanes - misaligned;
+    if (first + lanes <= width) {
+      // The first vector overlaps the next.
+      if (first != 0) hn::StoreU(at(0), d, to);
+      for (x = first; x + lanes <= width; x += lanes) hn::Stream(at(x), d, to + x);
+    }
+  }
   for (; x + lanes <= width; x += lanes) {
     hn::StoreU(mix(hn::LoadU(d, above + x), hn::LoadU(d, below + x), v_down, v_up), d, to + x);
   }
@@ -81,6 +95,8 @@ namespace {
 HWY_EXPORT(mix_pixels);
 HWY_EXPORT(mix_rows);
 
+/// Elements of a result that caches do not keep until someone reads it.
+constexpr int64_t kStreamed = int64_t{4} << 20;
 /// Elements of results below which another thread is not worth waking.
 constexpr int64_t kGrain = 8192;
 
@@ -150,6 +166,7 @@ void resize_bilinear_planes(int64_t planes, int64_t height_in, int64_t width_in,
                             int64_t width_out, const ResizeTap* rows, const ResizeTap* columns,
                             const float* from, float* to, float* scratch, ThreadPool& pool) {
   const auto mix_row = HWY_DYNAMIC_DISPATCH(mix_rows);
+  const bool streams = planes * height_out * width_out >= kStreamed;
   pool.run(planes * height_out, rows_per_task(width_out),
            [&](int64_t begin, int64_t end, int worker) {
              float* above = scratch + 2 * width_out * worker;
@@ -172,8 +189,9 @@ void resize_bilinear_planes(int64_t planes, int64_t height_in, int64_t width_in,
                  below_row = first + tap.high;
                  widen_row(from + below_row * width_in, columns, width_out, below);
                }
-               mix_row(above, below, tap.weight, width_out, to + i * width_out);
+               mix_row(above, below, tap.weight, width_out, streams, to + i * width_out);
              }
+             if (streams) hwy::FlushStream();
            });
 }
 
