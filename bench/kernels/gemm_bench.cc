@@ -290,6 +290,9 @@ int run(int argc, char** argv) {
       {196, 96, 576, "gemm 196x96x576 hot", Activation::kNone, true},
       {49, 960, 160, "gemm 49x960x160 hot", Activation::kClamp, true},
       {49, 1280, 320, "gemm 49x1280x320 hot", Activation::kClamp, true},
+      {4225, 24, 72, "gemm 4225x24x72 hot", Activation::kNone, true},
+      {4225, 40, 240, "gemm 4225x40x240 hot", Activation::kNone, true},
+      {4225, 72, 24, "gemm 4225x72x24 hot", Activation::kClamp, true},
       {3136, 256, 64, "gemm 3136x256x64 hot", Activation::kClamp, true},
       {49, 512, 4608, "gemm 49x512x4608"},
   };

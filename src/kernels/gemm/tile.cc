@@ -36,22 +36,32 @@ constexpr D kD;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 constexpr int kVectors = kShape.nr / kLanes;
 constexpr int kPanelColumns = 32;
+// Vectors of half the width, where a panel's tail may be that narrow.
+constexpr bool kHasHalf = kLanes == 16;
+using DHalf = hn::CappedTag<float, kHasHalf ? 8 : kLanes>;
+using VHalf = hn::Vec<DHalf>;
+constexpr DHalf kDHalf;
 static_assert(kVectors >= 1 && kShape.nr % kLanes == 0 && kPanelColumns % kShape.nr == 0);
 static_assert(kShape.mr <= kMaxTileRows);
 
-HWY_INLINE void store_some(V v, float* to, int64_t count) {
-  if (count >= kLanes) {
-    hn::StoreU(v, kD, to);
+#define DH_INLINE __attribute__((always_inline))
+
+template <class Tag>
+HWY_INLINE void store_some(Tag d, hn::Vec<Tag> v, float* to, int64_t count) {
+  if (count >= static_cast<int64_t>(hn::MaxLanes(d))) {
+    hn::StoreU(v, d, to);
   } else if (count > 0) {
-    store_partial(v, kD, to, static_cast<size_t>(count));
+    store_partial(v, d, to, static_cast<size_t>(count));
   }
 }
-HWY_INLINE V load_some(const float* from, int64_t count) {
-  if (count >= kLanes) return hn::LoadU(kD, from);
-  if (count > 0) return load_partial(kD, from, static_cast<size_t>(count));
-  return hn::Zero(kD);
+template <class Tag>
+HWY_INLINE hn::Vec<Tag> load_some(Tag d, const float* from, int64_t count) {
+  if (count >= static_cast<int64_t>(hn::MaxLanes(d))) return hn::LoadU(d, from);
+  if (count > 0) return load_partial(d, from, static_cast<size_t>(count));
+  return hn::Zero(d);
 }
 
+/// Epilogue of rows that are in memory, see FinishFn.
 void finish(const TileArgs& args, int rows, const float* from, int64_t width, int64_t column) {
   const Epilogue& e = *args.epilogue;
   const int64_t columns = HWY_MIN(args.columns - column, width);
@@ -65,78 +75,106 @@ void finish(const TileArgs& args, int rows, const float* from, int64_t width, in
         if (e.combine == Combine::kNone) {
           v = activation(kD, v);
         } else {
-          const V other = load_some(operand + j, columns - j);
+          const V other = load_some(kD, operand + j, columns - j);
           if (e.combine == Combine::kAddBefore) v = hn::Add(v, other);
           v = activation(kD, v);
           if (e.combine == Combine::kAddAfter) v = hn::Add(v, other);
           if (e.combine == Combine::kMultiplyAfter) v = hn::Mul(v, other);
         }
-        store_some(v, to + j, columns - j);
+        store_some(kD, v, to + j, columns - j);
       }
     }
   });
 }
 
-template <int MR, int NV>
-HWY_INLINE void step(const float* const (&rows)[MR], int64_t k, const float* b, V (&acc)[MR][NV]) {
+/// Sums of MR rows: NV vectors each, and half a vector more when H is 1: for the tails of panels on
+/// AVX-512, where half a vector costs some CPUs half the time.
+template <int MR, int NV, int H>
+struct Sums {
+  V full[MR][NV];
+  VHalf half[MR];
+};
+
+/// Calls body(d, vector, row, first column of the vector) for all sums.
+template <int MR, int NV, int H, class Body>
+HWY_INLINE void for_sums(Sums<MR, NV, H>& sums, const Body& body) {
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < NV; ++j) body(kD, sums.full[i][j], i, j * kLanes);
+    if constexpr (H > 0) body(kDHalf, sums.half[i], i, NV * kLanes);
+  }
+}
+
+template <class Vector>
+HWY_INLINE VHalf lower_half(Vector v) {
+  if constexpr (kHasHalf) {
+    return hn::LowerHalf(kDHalf, v);
+  } else {
+    return v;
+  }
+}
+
+template <int MR, int NV, int H>
+HWY_INLINE void step(const float* const (&rows)[MR], int64_t k, const float* b,
+                     Sums<MR, NV, H>& sums) {
   V bv[NV];
+  VHalf bh;
 #pragma GCC unroll 8
   for (int j = 0; j < NV; ++j) bv[j] = hn::LoadU(kD, b + j * kLanes);
+  if constexpr (H > 0) bh = hn::LoadU(kDHalf, b + NV * kLanes);
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) {
     const V av = hn::Set(kD, rows[i][k]);
 #pragma GCC unroll 8
-    for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(av, bv[j], acc[i][j]);
+    for (int j = 0; j < NV; ++j) sums.full[i][j] = hn::MulAdd(av, bv[j], sums.full[i][j]);
+    if constexpr (H > 0) {
+      sums.half[i] = hn::MulAdd(lower_half(av), bh, sums.half[i]);
+    }
   }
 }
 
-template <int MR, int NV>
+template <int MR, int NV, int H>
 HWY_INLINE void accumulate(const float* const (&rows)[MR], int64_t count, const float* b,
-                           int64_t ldb, const char*& prefetch, int lines, V (&acc)[MR][NV]) {
+                           int64_t ldb, const char*& prefetch, int lines, Sums<MR, NV, H>& sums) {
   int64_t k = 0;
   for (; k + 4 <= count; k += 4) {
     for (int i = 0; i < lines; ++i) __builtin_prefetch(prefetch + 64 * i, 0, 2);
     prefetch += 64 * lines;
 #pragma GCC unroll 4
     for (int u = 0; u < 4; ++u) {
-      step<MR, NV>(rows, k + u, b, acc);
+      step(rows, k + u, b, sums);
       b += ldb;
     }
   }
   for (; k < count; ++k) {
-    step<MR, NV>(rows, k, b, acc);
+    step(rows, k, b, sums);
     b += ldb;
   }
 }
 
-/// Columns [column, column + NV * kLanes) of the panel.
-template <int MR, int NV>
+/// Columns of the panel from `column` on, as many as Sums has.
+template <int MR, int NV, int H>
 HWY_INLINE void tile(const TileArgs& args, int64_t column) {
+  constexpr int kWidth = NV * kLanes + H * kLanes / 2;
   const int64_t columns = args.columns - column;
-  V acc[MR][NV];
-  if (args.first) {
-#pragma GCC unroll 8
-    for (int j = 0; j < NV; ++j) {
-      const V start =
-          args.bias == nullptr ? hn::Zero(kD) : hn::LoadU(kD, args.bias + column + j * kLanes);
-#pragma GCC unroll 16
-      for (int i = 0; i < MR; ++i) acc[i][j] = start;
-    }
+  Sums<MR, NV, H> sums;
+  if (args.first && args.bias == nullptr) {
+    for_sums(sums, [](auto d, auto& v, int, int) HWY_ATTR DH_INLINE { v = hn::Zero(d); });
+  } else if (args.first) {
+    for_sums(sums, [&](auto d, auto& v, int, int j)
+                       HWY_ATTR DH_INLINE { v = hn::LoadU(d, args.bias + column + j); });
   } else {
-#pragma GCC unroll 16
-    for (int i = 0; i < MR; ++i) {
-#pragma GCC unroll 8
-      for (int j = 0; j < NV; ++j) {
-        acc[i][j] = load_some(args.c + i * args.ldc + column + j * kLanes, columns - j * kLanes);
-      }
-    }
+    for_sums(sums, [&](auto d, auto& v, int i, int j) HWY_ATTR DH_INLINE {
+      v = load_some(d, args.c + i * args.ldc + column + j, columns - j);
+    });
   }
 
   // Stores would wait for their lines one after the other.
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) {
 #pragma GCC unroll 4
-    for (int j = 0; j < NV * kLanes; j += 16) {
+    for (int j = 0; j < kWidth; j += 16) {
       __builtin_prefetch(args.c + i * args.ldc + column + j, 1, 3);
     }
   }
@@ -147,7 +185,7 @@ HWY_INLINE void tile(const TileArgs& args, int64_t column) {
   if (args.offsets == nullptr) {
 #pragma GCC unroll 16
     for (int i = 0; i < MR; ++i) rows[i] = args.a + i * args.lda;
-    accumulate<MR, NV>(rows, args.run, b, args.ldb, prefetch, lines, acc);
+    accumulate(rows, args.run, b, args.ldb, prefetch, lines, sums);
   } else {
     for (int64_t tap = 0; tap < args.taps; ++tap) {
 #pragma GCC unroll 16
@@ -155,7 +193,7 @@ HWY_INLINE void tile(const TileArgs& args, int64_t column) {
         const int32_t offset = args.offsets[i * args.offsets_stride + tap];
         rows[i] = offset < 0 ? args.zeros : args.a + offset;
       }
-      accumulate<MR, NV>(rows, args.run, b, args.ldb, prefetch, lines, acc);
+      accumulate(rows, args.run, b, args.ldb, prefetch, lines, sums);
       b += args.run * args.ldb;
     }
   }
@@ -163,52 +201,39 @@ HWY_INLINE void tile(const TileArgs& args, int64_t column) {
   const Epilogue& e = *args.epilogue;
   const bool plain = e.activation == Activation::kNone || e.activation == Activation::kClamp;
   if (args.last && (!plain || e.scale != 1.0f || e.combine > Combine::kAddBefore)) {
-    HWY_ALIGN float buffer[MR * NV * kLanes];
-#pragma GCC unroll 16
-    for (int i = 0; i < MR; ++i) {
-#pragma GCC unroll 8
-      for (int j = 0; j < NV; ++j) hn::Store(acc[i][j], kD, buffer + (i * NV + j) * kLanes);
-    }
-    finish(args, MR, buffer, NV * kLanes, column);
+    HWY_ALIGN float buffer[MR * kWidth + kLanes / 2];  // read in whole vectors
+    for_sums(sums, [&](auto d, auto& v, int i, int j)
+                       HWY_ATTR DH_INLINE { hn::StoreU(v, d, buffer + i * kWidth + j); });
+    finish(args, MR, buffer, kWidth, column);
     return;
   }
   if (args.last && e.combine == Combine::kAddBefore) {
-#pragma GCC unroll 16
-    for (int i = 0; i < MR; ++i) {
-#pragma GCC unroll 8
-      for (int j = 0; j < NV; ++j) {
-        acc[i][j] = hn::Add(acc[i][j],
-                            load_some(args.operand + i * args.operand_stride + column + j * kLanes,
-                                      columns - j * kLanes));
-      }
-    }
+    const float* operand = args.operand + column;
+    for_sums(sums, [&](auto d, auto& v, int i, int j) HWY_ATTR DH_INLINE {
+      v = hn::Add(v, load_some(d, operand + i * args.operand_stride + j, columns - j));
+    });
   }
   if (args.last && e.activation == Activation::kClamp) {
-    const V lo = hn::Set(kD, e.lo);
-    const V hi = hn::Set(kD, e.hi);
-#pragma GCC unroll 16
-    for (int i = 0; i < MR; ++i) {
-#pragma GCC unroll 8
-      for (int j = 0; j < NV; ++j) acc[i][j] = vec_clamp(kD, acc[i][j], lo, hi);
-    }
+    for_sums(sums, [&](auto d, auto& v, int, int)
+                       HWY_ATTR DH_INLINE { v = vec_clamp(d, v, e.lo, e.hi); });
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < MR; ++i) {
-    float* to = args.c + i * args.ldc + column;
-#pragma GCC unroll 8
-    for (int j = 0; j < NV; ++j) store_some(acc[i][j], to + j * kLanes, columns - j * kLanes);
-  }
+  float* to = args.c + column;
+  for_sums(sums, [&](auto d, auto& v, int i, int j)
+                     HWY_ATTR DH_INLINE { store_some(d, v, to + i * args.ldc + j, columns - j); });
 }
 
 template <int MR>
 void tile_rows(const TileArgs& args) {
-  constexpr int kHalf = kVectors > 1 ? kVectors / 2 : 1;
   for (int64_t column = 0; column < args.columns; column += kShape.nr) {
-    if (args.columns - column <= kHalf * kLanes) {
-      tile<MR, kHalf>(args, column);
-    } else {
-      tile<MR, kVectors>(args, column);
+    const int64_t columns = args.columns - column;
+    // The narrowest that holds them.
+    if constexpr (kHasHalf) {
+      if (columns <= kLanes) return tile<MR, 1, 0>(args, column);
+      if (columns <= kLanes / 2 * 3) return tile<MR, 1, 1>(args, column);
+    } else if (kVectors > 1 && columns <= kVectors / 2 * kLanes) {
+      return tile<MR, (kVectors > 1 ? kVectors / 2 : 1), 0>(args, column);
     }
+    tile<MR, kVectors, 0>(args, column);
   }
 }
 
@@ -226,6 +251,7 @@ const TileTable* tiles() {
 
 }  // namespace HWY_NAMESPACE
 }  // namespace downhaul::kernels
+#undef DH_INLINE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
