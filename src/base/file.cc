@@ -68,6 +68,25 @@ extern "C" void remove_unfinished_and_die(int signal_number) {
 
 constexpr size_t kBufferBytes = 1u << 20;
 
+/// A file without a name in the folder of `path`, or -1 where that cannot be had. Whatever ends the
+/// program, SIGKILL included, nothing of it stays.
+int open_unnamed(const std::string& path) {
+  if (::access("/proc/self/fd", X_OK) != 0) return -1;  // needed to name it
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  return ::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0644);
+}
+
+bool is_unnamed(int fd) {
+  struct stat info{};
+  return ::fstat(fd, &info) == 0 && info.st_nlink == 0;
+}
+
+int name_unnamed(int fd, const std::string& path) {
+  const std::string link = cat("/proc/self/fd/", fd);
+  return ::linkat(AT_FDCWD, link.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
@@ -111,10 +130,16 @@ void MappedFile::release(Bytes range) const {
 
 Result<OutputFile> OutputFile::create(const std::string& path) {
   if (is_directory(path)) return io_error(cat("cannot write ", quoted(path), ": it is a folder"));
+  // A device or a pipe would be replaced by a file.
+  if (struct stat info{}; ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return io_error(cat("cannot write ", quoted(path), ": it is not a regular file"));
+  }
   OutputFile out;
   out.path_ = path;
   static std::atomic<int> counter{0};
   out.temporary_ = cat(path, ".tmp-", ::getpid(), "-", counter.fetch_add(1));
+  out.fd_ = open_unnamed(path);
+  if (out.fd_ >= 0) return Result<OutputFile>(std::move(out));
   remember_unfinished(out.temporary_);
   out.fd_ = ::open(out.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (out.fd_ < 0) {
@@ -212,6 +237,10 @@ Status OutputFile::copy_from(const MappedFile& source, uint64_t offset, uint64_t
 Status OutputFile::commit(bool sync) {
   DH_TRY(flush());
   if (sync && ::fsync(fd_) != 0) return system_error("sync", path_, errno);
+  if (is_unnamed(fd_)) {
+    remember_unfinished(temporary_);
+    if (name_unnamed(fd_, temporary_) != 0) return system_error("write", path_, errno);
+  }
   const int closed = ::close(fd_);
   fd_ = -1;
   if (closed != 0) return system_error("write", path_, errno);
@@ -224,7 +253,11 @@ Status OutputFile::commit(bool sync) {
 void remove_unfinished_outputs_on_signal() {
   struct sigaction action{};
   action.sa_handler = remove_unfinished_and_die;
-  for (const int s : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(s, &action, nullptr);
+  for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU}) {
+    ::sigaction(s, &action, nullptr);
+  }
+  // A file that may not grow further is an error of write, with the path in its message.
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 Result<std::string> read_text_file(const std::string& path, uint64_t max_bytes) {

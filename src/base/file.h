@@ -46,9 +46,9 @@ class MappedFile {
   Bytes bytes_;
 };
 
-/// Writes a file under a temporary name beside `path`; `commit` renames it into place. Without
-/// commit (an error, an exception, a signal between) the destination stays as it was, and the
-/// destructor removes the temporary.
+/// Writes a file without a name (else a temporary one) in the folder of `path`; `commit` moves it
+/// to `path`. Without commit (an error, an exception, a signal between) the destination stays as it
+/// was and nothing else stays. A link at `path` is replaced; what it points to is left alone.
 class OutputFile {
  public:
   static Result<OutputFile> create(const std::string& path);
@@ -74,8 +74,8 @@ class OutputFile {
   std::vector<uint8_t> buffer_;
 };
 
-/// Removes the temporaries of all unfinished OutputFiles when SIGINT, SIGTERM or SIGHUP ends the
-/// program. Call once from main.
+/// Removes the temporaries of all unfinished OutputFiles when a signal ends the program; lets a
+/// limit on the size of files be an error of writing instead. Call once from main.
 void remove_unfinished_outputs_on_signal();
 
 /// Whole small file as text. Errors: as MappedFile::open, and kInvalidFile above `max_bytes`.

@@ -44,6 +44,26 @@ TEST_F(File, FailureLeavesTheOldFileAlone) {
   EXPECT_EQ(*read_text_file(target), "old");
 }
 
+TEST_F(File, ALinkIsReplacedAndWhatItPointsToStays) {
+  ASSERT_TRUE(write_file(path_ + "/target", as_bytes("old")).ok());
+  std::filesystem::create_symlink("target", path_ + "/link");
+  ASSERT_TRUE(write_file(path_ + "/link", as_bytes("new")).ok());
+  EXPECT_EQ(*read_text_file(path_ + "/target"), "old");
+  EXPECT_EQ(*read_text_file(path_ + "/link"), "new");
+  EXPECT_FALSE(std::filesystem::is_symlink(path_ + "/link"));
+}
+
+TEST_F(File, AFileThatIsMappedMayBeReplaced) {
+  ASSERT_TRUE(write_file(path_ + "/a", as_bytes("0123")).ok());
+  auto source = *MappedFile::open(path_ + "/a");
+  auto out = *OutputFile::create(path_ + "/a");
+  ASSERT_TRUE(out.write(as_bytes("<")).ok());
+  ASSERT_TRUE(out.copy_from(*source, 0, 4).ok());
+  ASSERT_TRUE(out.commit().ok());
+  EXPECT_EQ(*read_text_file(path_ + "/a"), "<0123");
+  EXPECT_EQ(as_text(source->bytes()), "0123");
+}
+
 TEST_F(File, CopiesARangeOfAMappedFile) {
   ASSERT_TRUE(write_file(path_ + "/a", as_bytes("0123456789")).ok());
   auto source = *MappedFile::open(path_ + "/a");

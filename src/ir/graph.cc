@@ -84,8 +84,16 @@ int64_t Node::axis(std::string_view name, int64_t rank) const {
 }
 
 void Node::add_origins(const std::vector<int>& origins) {
+  constexpr size_t kFew = 16;
+  if (origins.size() <= kFew && origins_.size() <= kFew) {
+    for (const int o : origins) {
+      if (std::find(origins_.begin(), origins_.end(), o) == origins_.end()) origins_.push_back(o);
+    }
+    return;
+  }
+  std::unordered_set<int> known(origins_.begin(), origins_.end());
   for (const int o : origins) {
-    if (std::find(origins_.begin(), origins_.end(), o) == origins_.end()) origins_.push_back(o);
+    if (known.insert(o).second) origins_.push_back(o);
   }
 }
 

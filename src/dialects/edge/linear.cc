@@ -9,7 +9,7 @@ Result<KernelCall> emit_linear(const Node& node) {
     return no_kernel(node, "aten::linear.out takes the weight as [out, in]");
   const Value* bias = node.operand("bias");
   if (bias != nullptr && bias->rank() != 1) return no_kernel(node, "bias has not rank 1");
-  if (node.operand(0)->rank() == 0) return no_kernel(node, "input has rank 0");
+  if (node.operand(0)->rank() < 2) return no_kernel(node, "the input is no matrix");
   return call_of(node, "aten::linear.out",
                  {tensor(node.operand(0)), tensor(node.operand(1)), tensor(node.operand("bias"))});
 }

@@ -100,13 +100,36 @@ std::set<BoundKey> varying_dimensions(const pte::Plan& plan) {
   return keys;
 }
 
+/// Shapes of inputs, by position, where the file states them.
+using StatedShapes = std::vector<std::optional<Shape>>;
+
+/// What the file states about its dynamic inputs, when it fits the bounds of its tensors.
+std::optional<StatedShapes> stated_shapes(const pte::Plan& plan) {
+  auto stated = edge::decode_input_shapes(plan.encoded_inputs, plan.inputs.size());
+  if (!stated.has_value()) return std::nullopt;
+  for (size_t i = 0; i < stated->size(); ++i) {
+    const auto* t = std::get_if<pte::Tensor>(&plan.values[static_cast<size_t>(plan.inputs[i])]);
+    if (t == nullptr) return std::nullopt;
+    const std::optional<Shape>& shape = (*stated)[i];
+    if (shape.has_value() != (t->dynamism != pte::Dynamism::kStatic)) return std::nullopt;
+    if (!shape.has_value()) continue;
+    if (!std::equal(shape->begin(), shape->end(), t->sizes.begin(), t->sizes.end(),
+                    [](const Dim& d, int32_t bound) { return d.min() >= 0 && d.max() == bound; }))
+      return std::nullopt;
+  }
+  return stated;
+}
+
 class ProgramRaiser {
  public:
   /// `varying`: which dimensions of dynamic inputs become symbols; the others have their bound.
-  ProgramRaiser(const PteFile& file, const pte::Plan& plan, const std::set<BoundKey>& varying)
+  /// `stated`: shapes of inputs that the file gives itself, with symbols of their own.
+  ProgramRaiser(const PteFile& file, const pte::Plan& plan, const std::set<BoundKey>& varying,
+                const StatedShapes& stated = {})
       : file_(file),
         plan_(plan),
         varying_(varying),
+        stated_(stated),
         values_(plan.values.size()),
         view_of_(plan.values.size()),
         sizes_(plan.values.size()) {}
@@ -175,7 +198,9 @@ class ProgramRaiser {
                                kind_name(plan_.values[static_cast<size_t>(id)]),
                                ", expected Tensor"));
       DH_ASSIGN(TensorType type, static_type(*t));
-      if (t->dynamism != pte::Dynamism::kStatic) {
+      if (i < stated_.size() && stated_[i].has_value()) {
+        type.shape = *stated_[i];
+      } else if (t->dynamism != pte::Dynamism::kStatic) {
         std::map<int64_t, int> seen;
         for (Dim& d : type.shape) {
           const int64_t bound = d.value();
@@ -252,7 +277,12 @@ class ProgramRaiser {
     }
     const uint64_t bytes = pte::tensor_bytes(*t).value_or(0);
     Value* own = values_[static_cast<size_t>(id)];
-    if (bytes == 0 && own != nullptr) return own;
+    if (bytes == 0) {  // no bytes to follow, and nothing to read
+      if (own != nullptr) return own;
+      DH_ASSIGN(const TensorType type, static_type(*t));
+      return values_[static_cast<size_t>(id)] =
+                 graph().add_constant(Tensor(type.dtype, static_sizes(type.shape)), cat("c", id));
+    }
     Value* v = memory_.read(*t->allocation, bytes);
     if (v == nullptr && t->data_index > 0) return unsupported(cat("value ", id, ": mutable state"));
     if (v == nullptr) return invalid_file(cat("value ", id, " is read before anything wrote it"));
@@ -301,7 +331,12 @@ class ProgramRaiser {
   Status arithmetic(const std::string& name, const std::vector<int32_t>& args, Builder& b) {
     if (name == "aten::sym_size.int" || name == "aten::sym_numel") {
       if (args.size() < 2) return invalid_file(cat(name, ": ", args.size(), " arguments"));
-      DH_ASSIGN(const Value* v, tensor(args[0], b));
+      // Sizes stay with the tensor when its memory has been taken over.
+      const Value* v =
+          as<pte::Tensor>(args[0]) != nullptr ? values_[static_cast<size_t>(args[0])] : nullptr;
+      if (v == nullptr) {
+        DH_ASSIGN(v, tensor(args[0], b));
+      }
       if (name == "aten::sym_numel") {
         sizes_[static_cast<size_t>(args[1])] = num_elements(v->shape());
         return {};
@@ -489,7 +524,8 @@ class ProgramRaiser {
 
   const PteFile& file_;
   const pte::Plan& plan_;
-  const std::set<BoundKey>& varying_;
+  const std::set<BoundKey> varying_;
+  const StatedShapes stated_;
   RaisedProgram out_;
   edge::NodeNames names_;
   std::vector<Value*> values_;             // by id: what was written under this id last
@@ -501,9 +537,13 @@ class ProgramRaiser {
   Memory memory_;
 };
 
-/// The reading with the most varying dimensions that is consistent: shapes fit each other, and
-/// tensors that the file calls static have static sizes.
+/// With the sizes that the file states; else the reading with the most varying dimensions that is
+/// consistent: shapes fit each other, and tensors that the file calls static have static sizes.
 Result<RaisedProgram> raise_plan(const PteFile& file, const pte::Plan& plan) {
+  if (const auto stated = stated_shapes(plan)) {
+    Result<RaisedProgram> raised = ProgramRaiser(file, plan, {}, *stated).run();
+    if (raised.ok()) return raised;
+  }
   constexpr size_t kMaxVarying = 6;  // 2^6 attempts
   const std::set<BoundKey> all = varying_dimensions(plan);
   const std::vector<BoundKey> keys(all.begin(), all.end());

@@ -72,8 +72,11 @@ constexpr Row kTable[] = {
     {"floor_divide(self, other)", "aten::floor_divide.out(self, other)", kReal, kToOut},
     {"fmod(self, other)", "aten::fmod.Scalar_out(self, scalar other)", kReal, kToOut},
     {"fmod(self, other)", "aten::fmod.Tensor_out(self, other)", kReal, kToOut},
-    {"remainder(self, other)", "aten::remainder.Scalar_out(self, scalar other)", kReal, kToOut},
-    {"remainder(self, other)", "aten::remainder.Tensor_out(self, other)", kReal, kToOut},
+    // Signed integers get the sign of the dividend.
+    {"remainder(self, other)", "aten::remainder.Scalar_out(self, scalar other)",
+     kUnsigned | kFloats, kToOut},
+    {"remainder(self, other)", "aten::remainder.Tensor_out(self, other)", kUnsigned | kFloats,
+     kToOut},
     {"pow(self, other)", "aten::pow.Tensor_Scalar_out(self, scalar other)", kReal, kToOut},
     {"pow", "aten::pow.Scalar_out", kReal, {}, emit_pow_of_scalar, raise_pow_of_scalar},
     {"pow(self, other)", "aten::pow.Tensor_Tensor_out(self, other)", kReal, kToOut},
@@ -257,7 +260,7 @@ constexpr Row kTable[] = {
      raise_group_norm,
      3},
     {"softmax(self, dim)", "aten::_softmax.out(self, dim, false)", kFloats},
-    {"log_softmax(self, dim)", "aten::_log_softmax.out(self, dim, false)", kFloats},
+    {"log_softmax(self, dim)", "aten::_log_softmax.out(self, dim, false)", kUpToF32},
 
     // Quantization: these kernels are in a library of their own that has to be loaded, so they are
     // read but not written.

@@ -17,6 +17,8 @@ using DTypes = uint16_t;
 constexpr DTypes bit(DType d) { return static_cast<DTypes>(1u << static_cast<unsigned>(d)); }
 constexpr DTypes kFloats =
     bit(DType::kF16) | bit(DType::kBF16) | bit(DType::kF32) | bit(DType::kF64);
+constexpr DTypes kUpToF32 = bit(DType::kF16) | bit(DType::kBF16) | bit(DType::kF32);
+constexpr DTypes kUnsigned = bit(DType::kU8);
 constexpr DTypes kInts =
     bit(DType::kU8) | bit(DType::kI8) | bit(DType::kI16) | bit(DType::kI32) | bit(DType::kI64);
 constexpr DTypes kReal = kFloats | kInts;

@@ -124,9 +124,13 @@ class Emitter {
     out_.program.plans.emplace_back();
     plan().name = graph_.name;
     std::vector<std::string> inputs, outputs;
-    for (const Value* v : graph_.inputs()) inputs.push_back(v->name());
+    std::vector<Shape> shapes;
+    for (const Value* v : graph_.inputs()) {
+      inputs.push_back(v->name());
+      shapes.push_back(v->shape());
+    }
     for (const Output& o : graph_.outputs()) outputs.push_back(o.name);
-    plan().encoded_inputs = edge::encode_input_names(inputs);
+    plan().encoded_inputs = edge::encode_inputs(inputs, shapes);
     plan().encoded_outputs = edge::encode_output_names(outputs);
     plan().chains.emplace_back();
     values_.emplace(plan());

@@ -17,6 +17,17 @@ Dim product(const Shape& shape, size_t from, size_t to) {
   return out;
 }
 
+// linear of a vector: the kernel wants a matrix.
+std::vector<Value*> vector_linear_to_matrix(Node& node, Builder& b) {
+  Value* input = node.operand("input");
+  if (input->rank() != 1) return {};
+  Value* row = b.op(ops::kReshape, {input}, {{"shape", Shape{Dim(1), input->dim(0)}}});
+  Value* y = b.op(ops::kLinear, {row, node.operand("weight"), node.operand("bias")},
+                  {{"weight_transposed", node.b("weight_transposed")}});
+  if (!b.status().ok()) return {};
+  return {reshape(b, y, node.result()->shape())};
+}
+
 // linear(x, w [in, out], bias) → mm on the rows of x, then add
 std::vector<Value*> transposed_linear_to_product(Node& node, Builder& b) {
   if (!node.b("weight_transposed")) return {};
@@ -79,6 +90,12 @@ std::vector<Value*> matmul_to_bmm(Node& node, Builder& b) {
 }
 
 }  // namespace
+
+const Rewrite kVectorLinearToMatrix = {
+    .name = "vector_linear_to_matrix",
+    .root = &ops::kLinear,
+    .apply = vector_linear_to_matrix,
+};
 
 const Rewrite kTransposedLinearToProduct = {
     .name = "transposed_linear_to_product",

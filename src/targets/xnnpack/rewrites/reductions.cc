@@ -130,7 +130,9 @@ const Rewrite kExpandSum = {
       size_t first = 0;
       size_t last = 0;
       if (!is_f32(x) || !reduced_block(node, first, last)) return {};
-      const bool is_static_sum = product(x->shape(), first, last).is_static();
+      const Dim n = product(x->shape(), first, last);
+      if (n.max() == 0) return {};  // no image to pool
+      const bool is_static_sum = n.is_static();
       Value* y =
           is_static_sum ? reduce_static(b, x, first, last, 1) : sum_dynamic(b, x, first, last);
       if (y == nullptr) return {};
