@@ -207,7 +207,7 @@ def main():
     parser.add_argument("--runtimes", default=",".join(RUNTIMES), help="names, separated by commas")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--warmups", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=30, help="0: latency is not measured")
     parser.add_argument("--settle", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3,
                         help="fresh processes for load and memory; 0: not measured")
@@ -225,22 +225,22 @@ def main():
               "settle": args.settle, "latency": [], "alone": []}
     with open(args.out / "log.txt", "w") as log, tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
-        for folder in args.models:
+        for folder in args.models if args.rounds else []:
             for threads in map(int, args.threads.split(",")):
                 rows = measure(folder, threads, args, scratch, log)
                 result["latency"] += rows
                 print(report.latency_table(rows), flush=True)
                 (args.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
         if args.repeats:
-            holder = quiet(args.hold_quiet)
             for folder in args.models:
+                holder = quiet(args.hold_quiet)
                 for runtime in args.runtimes:
                     # Compiling from source is no load that could be compared.
                     if runtime != "torch.compile":
                         result["alone"].append(measure_alone(folder, runtime, args, scratch, log))
-            if holder:
-                holder.stdin.close()
-                holder.wait()
+                if holder:
+                    holder.stdin.close()
+                    holder.wait()
             print(report.alone_table(result["alone"]), flush=True)
     (args.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
     report.write(result, args.out)

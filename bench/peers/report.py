@@ -115,12 +115,14 @@ def write(result, folder):
     text = [f"{result['date']}: {machine.get('cpu', '')}, {machine['cpus']} CPUs "
             f"({', '.join(machine.get('instructions', []))}); {result['rounds']} rounds; "
             + ", ".join(f"{k} {v}" for k, v in versions.items()) + "\n"]
-    text.append(summary_table(rows))
+    if rows:
+        text.append(summary_table(rows))
     text += [latency_table(group) for group in groups(rows).values()]
     if result["alone"]:
         text.append(alone_table(result["alone"]))
     (folder / "results.md").write_text("\n".join(text))
-    plot(rows, folder / "ratios.png")
+    if rows:
+        plot(rows, folder / "ratios.png")
 
 
 def main():
