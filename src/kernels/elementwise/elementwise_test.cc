@@ -567,15 +567,20 @@ TEST(Chain, WritesToAndReadsFromStridedPlaces) {
 
 // --------------------------------------------------------------------------------------- cast
 
+/// On every instruction set, which must agree.
 template <typename From, typename To>
 std::vector<To> cast_of(Element from, Element to, const std::vector<From>& values) {
   const auto n = static_cast<int64_t>(values.size());
-  ThreadPool pool(1);
-  GuardedBuffer<From> x(values.size());
-  GuardedBuffer<To> y(values.size());
-  std::copy(values.begin(), values.end(), x.begin());
-  cast(from, to, loops_of({n}, {{n}}), x.data(), y.data(), pool);
-  return copy_of(y);
+  std::vector<To> result;
+  on_every_isa_and_pool([&](ThreadPool& pool) {
+    GuardedBuffer<From> x(values.size());
+    GuardedBuffer<To> y(values.size());
+    std::copy(values.begin(), values.end(), x.begin());
+    cast(from, to, loops_of({n}, {{n}}), x.data(), y.data(), pool);
+    if (result.empty()) result = copy_of(y);
+    ASSERT_TRUE(same_bits(result.data(), y.data(), y.size()));
+  });
+  return result;
 }
 
 TEST(Cast, RoundsTruncatesAndWraps) {
@@ -629,6 +634,38 @@ TEST(Cast, EveryHalfAndBf16GoesToF32AndBack) {
                                           std::max(top, 1) - bias - bits);
       ASSERT_EQ(static_cast<double>(wide[i]), i >= 32768 ? -magnitude : magnitude);
     }
+  }
+}
+
+TEST(Cast, FloatsBetweenHalvesGoToTheNearerAndTiesToTheEvenOne) {
+  for (const Element element : {Element::kF16, Element::kBF16}) {
+    // All positive finite ones in order, so neighbours are one apart.
+    std::vector<uint16_t> halves(element == Element::kF16 ? 0x7C00 : 0x7F80);
+    for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
+    const std::vector<float> wide = cast_of<uint16_t, float>(element, Element::kF32, halves);
+    std::vector<float> between;
+    std::vector<uint16_t> expected;
+    for (size_t i = 0; i + 1 < halves.size(); ++i) {
+      const float middle = wide[i] + (wide[i + 1] - wide[i]) / 2;
+      const auto even = static_cast<uint16_t>(i + (i & 1));
+      for (const float sign : {1.0f, -1.0f}) {
+        const auto bit = static_cast<uint16_t>(sign < 0 ? 0x8000 : 0);
+        between.insert(between.end(), {sign * middle, sign * std::nextafter(middle, 0.0f),
+                                       sign * std::nextafter(middle, kInf)});
+        expected.insert(expected.end(),
+                        {static_cast<uint16_t>(even | bit), static_cast<uint16_t>(i | bit),
+                         static_cast<uint16_t>((i + 1) | bit)});
+      }
+    }
+    const std::vector<uint16_t> found = cast_of<float, uint16_t>(Element::kF32, element, between);
+    ASSERT_TRUE(same_bits(expected.data(), found.data(), found.size()));
+  }
+  const std::vector<float> nan = {kNan, -kNan};
+  for (const uint16_t h : cast_of<float, uint16_t>(Element::kF32, Element::kF16, nan)) {
+    EXPECT_GT(h & 0x7FFF, 0x7C00);
+  }
+  for (const uint16_t h : cast_of<float, uint16_t>(Element::kF32, Element::kBF16, nan)) {
+    EXPECT_GT(h & 0x7FFF, 0x7F80);
   }
 }
 

@@ -6,9 +6,11 @@
 #include "kernels/elementwise/convert.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/scalar.h"
+#include "kernels/elementwise/vectors.h"
 
 // Elementwise operators of any type: blocks are widened to i64, f32 or f64, computed and narrowed.
-// Models have few such elements (masks, ids, positions), so short code wins over fast code here.
+// Models have few such elements (masks, ids, positions), so short code wins over fast code here,
+// but for masks made of or applied to f32 and for conversions to and from half floats: vectors.h.
 namespace downhaul::kernels {
 namespace {
 
@@ -283,6 +285,7 @@ void for_each_run(const Loops& loops, ThreadPool& pool, Body body) {
   pool.run(loops.count, kGrain, [&](int64_t begin, int64_t end, int) {
     LoopCursor cursor(loops, begin);
     for (int64_t at = begin; at < end;) {
+      // In pieces that fit the buffers of those who need some.
       const int64_t n = std::min({kBlock, end - at, cursor.left()});
       body(cursor, n);
       cursor.advance(n);
@@ -360,6 +363,62 @@ void where_of(const Loops& loops, const bool* condition, const void* x, const vo
   });
 }
 
+/// Whether a vector loop can walk an operand, and whether that is one number.
+bool is_run(int64_t stride) { return stride == 0 || stride == 1; }
+
+/// A comparison or logic of f32.
+void compare_f32(BinaryOp op, const Loops& loops, const void* x, const void* y, void* result,
+                 ThreadPool& pool) {
+  const auto* a = static_cast<const float*>(x);
+  const auto* b = static_cast<const float*>(y);
+  auto* to = static_cast<bool*>(result);
+  const int64_t step_a = loops.inner_stride(0);
+  const int64_t step_b = loops.inner_stride(1);
+  const auto compare = width_kernels().compare;
+  for_each_run(loops, pool, [&](const LoopCursor& at, int64_t n) {
+    compare(op, a + at.offset(0), step_a == 0, b + at.offset(1), step_b == 0,
+            static_cast<size_t>(n), to + at.result_offset());
+  });
+}
+
+void select_32(const Loops& loops, const bool* condition, const void* x, const void* y,
+               void* result, ThreadPool& pool) {
+  const auto* a = static_cast<const uint32_t*>(x);
+  const auto* b = static_cast<const uint32_t*>(y);
+  auto* to = static_cast<uint32_t*>(result);
+  const int64_t step_a = loops.inner_stride(1);
+  const int64_t step_b = loops.inner_stride(2);
+  const auto select = width_kernels().select;
+  for_each_run(loops, pool, [&](const LoopCursor& at, int64_t n) {
+    select(condition + at.offset(0), a + at.offset(1), step_a == 0, b + at.offset(2), step_b == 0,
+           static_cast<size_t>(n), to + at.result_offset());
+  });
+}
+
+/// Conversions between f32 and half floats of contiguous runs; false for others.
+bool cast_half(Element from, Element to, const Loops& loops, const void* x, void* result,
+               ThreadPool& pool) {
+  if (loops.inner_stride(0) != 1 || loops.inner_result_stride() != 1) return false;
+  const WidthKernels kernels = width_kernels();
+  if (from == Element::kF32 && (to == Element::kF16 || to == Element::kBF16)) {
+    const auto convert_run = to == Element::kF16 ? kernels.to_half : kernels.to_bfloat16;
+    for_each_run(loops, pool, [&](const LoopCursor& at, int64_t n) {
+      convert_run(static_cast<const float*>(x) + at.offset(0), static_cast<size_t>(n),
+                  static_cast<uint16_t*>(result) + at.result_offset());
+    });
+    return true;
+  }
+  if (to == Element::kF32 && (from == Element::kF16 || from == Element::kBF16)) {
+    const auto convert_run = from == Element::kF16 ? kernels.from_half : kernels.from_bfloat16;
+    for_each_run(loops, pool, [&](const LoopCursor& at, int64_t n) {
+      convert_run(static_cast<const uint16_t*>(x) + at.offset(0), static_cast<size_t>(n),
+                  static_cast<float*>(result) + at.result_offset());
+    });
+    return true;
+  }
+  return false;
+}
+
 /// A chain of one step on f32.
 void run_step(const Step& step, const Loops& loops, const void* x, const void* y, void* result,
               ThreadPool& pool) {
@@ -410,6 +469,11 @@ bool binary(BinaryOp op, Element element, const Loops& loops, const void* x, con
   const Element to = gives_bool(op) ? Element::kBool : element;
   if (element == Element::kF32) {
     if (gives_bool(op)) {
+      if (is_run(loops.inner_stride(0)) && is_run(loops.inner_stride(1)) &&
+          loops.inner_result_stride() == 1) {
+        compare_f32(op, loops, x, y, result, pool);
+        return true;
+      }
       return run_binary(float_function<float>(op), element, to, loops, x, y, result, pool);
     }
     Step step{.kind = Step::Kind::kBinary, .binary = op, .operand = 1};
@@ -431,6 +495,10 @@ void where(int64_t element_size, const Loops& loops, const bool* condition, cons
     case 2:
       return where_of<uint16_t>(loops, condition, x, y, result, pool);
     case 4:
+      if (loops.inner_stride(0) == 1 && is_run(loops.inner_stride(1)) &&
+          is_run(loops.inner_stride(2)) && loops.inner_result_stride() == 1) {
+        return select_32(loops, condition, x, y, result, pool);
+      }
       return where_of<uint32_t>(loops, condition, x, y, result, pool);
     case 8:
       return where_of<uint64_t>(loops, condition, x, y, result, pool);
@@ -441,6 +509,7 @@ void where(int64_t element_size, const Loops& loops, const bool* condition, cons
 
 void cast(Element from, Element to, const Loops& loops, const void* x, void* result,
           ThreadPool& pool) {
+  if (cast_half(from, to, loops, x, result, pool)) return;
   with_type(from, [&]<typename From>() {
     with_type(to, [&]<typename To>() {
       for_each_run(loops, pool, [&](const LoopCursor& at, int64_t n) {

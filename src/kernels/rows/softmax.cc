@@ -78,37 +78,53 @@ void log_softmax_rows(const Softmax& call, int64_t begin, int64_t end) {
   }
 }
 
-/// Lines that lie across: up to kColumns of them side by side.
+/// Lines that lie across: up to kColumns of them side by side, so that each row of memory is
+/// visited once per sweep and for whole cache lines.
 constexpr int64_t kColumns = 64;
 
 /// Columns [first, first + width) of one [size, inner] matrix.
 template <bool kLog>
 HWY_INLINE void columns(const Softmax& call, const float* x, float* y, int64_t width) {
   const hn::CappedTag<float, 16> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t c = 0; c < width; c += lanes) {
-    const auto n = static_cast<size_t>(std::min(lanes, width - c));
-    auto top = hn::Set(d, -std::numeric_limits<float>::infinity());
-    for (int64_t i = 0; i < call.size; ++i) {
-      top = hn::Max(top, load_some(d, x + i * call.inner + c, n));
-    }
-    auto sum = hn::Zero(d);
-    for (int64_t i = 0; i < call.size; ++i) {
-      const auto v = load_some(d, x + i * call.inner + c, n);
-      const auto e = vec_exp_nonpositive(d, hn::Sub(v, top));
-      if (!kLog) store_some(e, d, y + i * call.inner + c, n);
-      sum = hn::Add(sum, e);
-    }
-    const auto last = kLog ? vec_log(d, sum) : hn::Div(hn::Set(d, 1.0f), sum);
-    for (int64_t i = 0; i < call.size; ++i) {
-      float* to = y + i * call.inner + c;
+  HWY_ALIGN float tops[kColumns];
+  HWY_ALIGN float sums[kColumns];
+  for (int64_t c = 0; c < kColumns; ++c) {
+    tops[c] = -std::numeric_limits<float>::infinity();
+    sums[c] = 0;
+  }
+  for (int64_t i = 0; i < call.size; ++i) {
+    const float* row = x + i * call.inner;
+    for_row(width, [&](auto, size_t c, size_t n) HWY_ATTR {
+      const auto v = load_some(d, row + c, n);
+      hn::Store(hn::Max(hn::Load(d, tops + c), v), d, tops + c);
+    });
+  }
+  for (int64_t i = 0; i < call.size; ++i) {
+    const float* row = x + i * call.inner;
+    float* to = y + i * call.inner;
+    for_row(width, [&](auto, size_t c, size_t n) HWY_ATTR {
+      const auto v = hn::Sub(load_some(d, row + c, n), hn::Load(d, tops + c));
+      const auto e = vec_exp_nonpositive(d, v);
+      if (!kLog) store_some(e, d, to + c, n);
+      hn::Store(hn::Add(hn::Load(d, sums + c), e), d, sums + c);
+    });
+  }
+  for_row(width, [&](auto, size_t c, size_t) HWY_ATTR {
+    const auto sum = hn::Load(d, sums + c);
+    hn::Store(kLog ? vec_log(d, sum) : hn::Div(hn::Set(d, 1.0f), sum), d, sums + c);
+  });
+  for (int64_t i = 0; i < call.size; ++i) {
+    const float* row = x + i * call.inner;
+    float* to = y + i * call.inner;
+    for_row(width, [&](auto, size_t c, size_t n) HWY_ATTR {
+      const auto last = hn::Load(d, sums + c);
       if (kLog) {
-        const auto v = load_some(d, x + i * call.inner + c, n);
-        store_some(hn::Sub(hn::Sub(v, top), last), d, to, n);
+        const auto v = hn::Sub(load_some(d, row + c, n), hn::Load(d, tops + c));
+        store_some(hn::Sub(v, last), d, to + c, n);
       } else {
-        store_some(hn::Mul(load_some(d, to, n), last), d, to, n);
+        store_some(hn::Mul(load_some(d, to + c, n), last), d, to + c, n);
       }
-    }
+    });
   }
 }
 
