@@ -37,8 +37,8 @@ HWY_INLINE V vec_polynomial(D d, V x, float c0, C... more) {
   return hn::MulAdd(vec_polynomial(d, x, more...), x, hn::Set(d, c0));
 }
 
-// minps and maxps give the second operand for NaN and for zeros of either sign. The x86-64 baseline,
-// for which Highway takes one element at a time, does not promise it.
+// minps and maxps give the second operand for NaN and for zeros of either sign. The x86-64
+// baseline, for which Highway takes one element at a time, does not promise it.
 #undef DH_MINPS
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
 #define DH_MINPS 1
