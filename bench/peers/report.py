@@ -97,9 +97,9 @@ def plot(rows, path):
         axis.axvline(1, color="black", linewidth=0.8)
         axis.set_yticks([m + 0.4 - height / 2 for m in range(len(models))], models)
         axis.set_xlim(0, 3)
-        axis.invert_yaxis()
         axis.set_title(f"{threads} thread{'s' if threads > 1 else ''}")
         axis.set_xlabel("median latency, in units of the fastest f32 peer (cut at 3)")
+    axes[0][0].invert_yaxis()  # both share it
     axes[0][-1].legend(loc="lower right")
     figure.tight_layout()
     figure.savefig(path, dpi=110)
