@@ -1,4 +1,4 @@
-#include <cstring>
+#include <algorithm>
 
 #include "base/strings.h"
 #include "engine/steps/steps.h"
@@ -35,7 +35,7 @@ void plan_reference(PlanBuilder& plan, const Node& node) {
                   continue;
                 }
                 Tensor t(o.dtype, o.sizes);
-                std::memcpy(t.mutable_data<uint8_t>(), run.at<const uint8_t>(o.ref), t.num_bytes());
+                std::copy_n(run.at<const uint8_t>(o.ref), t.num_bytes(), t.mutable_data<uint8_t>());
                 tensors.push_back(std::move(t));
                 pointers.push_back(&tensors.back());
               }
@@ -46,7 +46,7 @@ void plan_reference(PlanBuilder& plan, const Node& node) {
               }
               for (size_t r = 0; r < results.size(); ++r) {
                 const Bytes bytes = (*evaluated)[r].bytes();
-                std::memcpy(run.at<uint8_t>(results[r]), bytes.data(), bytes.size());
+                std::copy(bytes.begin(), bytes.end(), run.at<uint8_t>(results[r]));
               }
             });
 }
