@@ -91,6 +91,8 @@ void finish(const TileArgs& args, int rows, const float* from, int64_t width, in
 /// AVX-512, where half a vector costs some CPUs half the time.
 template <int MR, int NV, int H>
 struct Sums {
+  HWY_INLINE Sums() {}  // an implicit one would not be compiled for the target
+
   V full[MR][NV];
   VHalf half[MR];
 };
