@@ -7,8 +7,9 @@
 namespace downhaul {
 namespace {
 
-// About 20 us: longer than the gap between two operators of a model, shorter than waking a thread.
-constexpr int kSpins = 4000;
+// Some 50 us on a server core, where a pause takes about 50 ns: longer than the gap between two
+// operators of a model. More would be wasted when another process has the other core.
+constexpr int kSpins = 1000;
 
 void pause() {
 #if defined(__x86_64__)
