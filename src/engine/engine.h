@@ -26,7 +26,7 @@ struct EngineOptions {
 class EngineModel {
  public:
   /// `graph` is copied and rewritten; constants keep pointing into their files.
-  /// Errors: kInvalidGraph from the rewrites; kUnsupported for graph state.
+  /// Errors: kInvalidGraph from the rewrites. State buffers begin anew in every run.
   /// `cache_folder`, unless empty, keeps packed weights for later processes (see Weights).
   static Result<std::shared_ptr<EngineModel>> prepare(const Graph& graph,
                                                       std::string cache_folder = "");

@@ -312,6 +312,24 @@ TEST(Engine, ReshapesForEachSizeOfADynamicModel) {
   EXPECT_FALSE(session.run(testing::random_inputs(*graph, {{"s", 41}}, 4)).ok());
 }
 
+TEST(Engine, StateBeginsAnewInEveryRun) {
+  const auto graph = parse(R"(graph g {
+  input %x: f32[4]
+  state %count: f32[4] = splat 2
+  %y: f32[4] = add(%x, %count)
+  return %y as "y"
+  update %count = %y
+}
+)");
+  const auto inputs = testing::random_inputs(*graph, {}, 3);
+  Session session(EngineModel::as_it_is(*graph));
+  for (int run = 0; run < 2; ++run) {
+    const auto found = session.run(inputs);
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    expect_close(*found, *evaluate(*graph, inputs), cat("run ", run));
+  }
+}
+
 TEST(Engine, AnInputThatDoesNotFitIsRefused) {
   const auto graph = parse(R"(graph g {
   input %x: f32[2,3]

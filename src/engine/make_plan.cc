@@ -43,7 +43,6 @@ Planner planner_of(const OpDef& op) {
 }
 
 Result<Plan> make_plan(const Graph& graph, Weights& weights, const PlanOptions& options) {
-  if (!graph.states().empty()) return unsupported(std::string(kStateRefusal));
   for (const Value* input : graph.inputs()) DH_TRY(check_size(input));
   for (const auto& node : graph.nodes()) {
     for (int r = 0; r < node->num_results(); ++r) DH_TRY(check_size(node->result(r)));

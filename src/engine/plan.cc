@@ -172,7 +172,9 @@ void PlanBuilder::set_constant(const Value* value, Tensor tensor) {
 }
 
 View PlanBuilder::derive(const Value* value) {
-  if (value->is_constant()) return view_of_constant(value->constant());
+  if (value->is_constant() || value->kind() == Value::Kind::kState) {
+    return view_of_constant(value->constant());
+  }
   const Node* node = value->producer();
   DH_CHECK(node != nullptr);  // inputs are there from the start
   const View from = view(node->operand(0));

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -98,16 +97,14 @@ struct PlanOptions {
   bool share_arena = true;
 };
 
-constexpr std::string_view kStateRefusal =
-    "a model that changes buffers of its own: the engine keeps no state between runs";
-
 /// `graph` with a number for every size, so that inference has checked each node for them.
 /// Errors: kInvalidArgument when a size does not follow from the bindings; what inference says of a
 /// node that does not work out at these sizes.
 Result<std::unique_ptr<Graph>> specialize(const Graph& graph, const Bindings& bindings);
 
 /// Lays out a graph of static sizes, which must outlive the plan. Errors: kUnsupported for a tensor
-/// too large to address, and for graph state.
+/// too large to address. State buffers have their initial content in every run; what would be
+/// written to them is computed and dropped, as evaluate does.
 Result<Plan> make_plan(const Graph& graph, Weights& weights, const PlanOptions& options);
 
 /// What the planners of single operators (steps/*.cc) work with. Views are free: reshape, permute,

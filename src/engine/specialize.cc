@@ -23,7 +23,6 @@ Result<Dims> fixed(const Dims& dims, const Bindings& bindings) {
 }  // namespace
 
 Result<std::unique_ptr<Graph>> specialize(const Graph& graph, const Bindings& bindings) {
-  if (!graph.states().empty()) return unsupported(std::string(kStateRefusal));
   auto out = std::make_unique<Graph>();
   out->name = graph.name;
   out->origins = graph.origins;
@@ -34,6 +33,9 @@ Result<std::unique_ptr<Graph>> specialize(const Graph& graph, const Bindings& bi
   }
   for (const Value* constant : graph.constants()) {
     made[constant] = out->add_constant(constant->constant(), constant->name());
+  }
+  for (const Value* state : graph.states()) {
+    made[state] = out->add_constant(state->constant(), state->name());
   }
   for (const auto& node : graph.nodes()) {
     std::vector<Value*> operands;
