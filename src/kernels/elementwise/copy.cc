@@ -12,34 +12,6 @@ namespace {
 /// Bytes that are worth a thread.
 constexpr int64_t kGrain = int64_t{1} << 16;
 
-/// Row-major strides in elements.
-std::vector<int64_t> row_major(Extents sizes) {
-  std::vector<int64_t> strides(sizes.size());
-  int64_t stride = 1;
-  for (size_t d = sizes.size(); d-- > 0;) {
-    strides[d] = stride;
-    stride *= sizes[d];
-  }
-  return strides;
-}
-
-/// Calls f.template operator()<T>() with an unsigned type of that many bytes.
-template <typename F>
-void with_size(int64_t element_size, F f) {
-  switch (element_size) {
-    case 1:
-      return f.template operator()<uint8_t>();
-    case 2:
-      return f.template operator()<uint16_t>();
-    case 4:
-      return f.template operator()<uint32_t>();
-    case 8:
-      return f.template operator()<uint64_t>();
-    default:
-      DH_CHECK(false);
-  }
-}
-
 }  // namespace
 
 std::optional<Copy> plan_copy(Extents sizes, Extents from_strides, Extents to_strides, int64_t from,

@@ -1,6 +1,17 @@
 #include "kernels/elementwise/loops.h"
 
 namespace downhaul::kernels {
+
+std::vector<int64_t> row_major(Extents sizes) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    strides[d] = stride;
+    stride *= sizes[d];
+  }
+  return strides;
+}
+
 namespace {
 
 /// Strides of the result (entry 0) and of the operands at one dimension.

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
+
+#include "base/status.h"
 
 /// Loops of elementwise kernels: one result and its operands, each with strides of its own.
 namespace downhaul::kernels {
@@ -42,6 +45,26 @@ std::optional<Loops> broadcast_loops(Extents sizes, std::span<const Extents> ope
 /// The same with given strides, as long as `sizes`.
 std::optional<Loops> strided_loops(Extents sizes, Extents result_strides,
                                    std::span<const Extents> operand_strides);
+
+/// Strides in elements of a tensor without gaps, outermost dimension first.
+std::vector<int64_t> row_major(Extents sizes);
+
+/// Calls f.template operator()<T>() with an unsigned type of 1, 2, 4 or 8 bytes.
+template <typename F>
+void with_size(int64_t element_size, F f) {
+  switch (element_size) {
+    case 1:
+      return f.template operator()<uint8_t>();
+    case 2:
+      return f.template operator()<uint16_t>();
+    case 4:
+      return f.template operator()<uint32_t>();
+    case 8:
+      return f.template operator()<uint64_t>();
+    default:
+      DH_CHECK(false);
+  }
+}
 
 /// True when the elements in the order of the loops are one run.
 bool is_contiguous(const Loops& loops, std::span<const int64_t, Loops::kMaxRank> strides);

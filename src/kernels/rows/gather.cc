@@ -39,33 +39,6 @@ bool copy_row(const uint8_t* rows, int64_t at, int64_t row_bytes, uint8_t* to) {
   return true;
 }
 
-/// Calls f.template operator()<T>() with an unsigned type of that many bytes.
-template <typename F>
-void with_size(int64_t element_size, F f) {
-  switch (element_size) {
-    case 1:
-      return f.template operator()<uint8_t>();
-    case 2:
-      return f.template operator()<uint16_t>();
-    case 4:
-      return f.template operator()<uint32_t>();
-    case 8:
-      return f.template operator()<uint64_t>();
-    default:
-      DH_CHECK(false);
-  }
-}
-
-std::vector<int64_t> row_major(Extents sizes) {
-  std::vector<int64_t> strides(sizes.size());
-  int64_t stride = 1;
-  for (size_t d = sizes.size(); d-- > 0;) {
-    strides[d] = stride;
-    stride *= sizes[d];
-  }
-  return strides;
-}
-
 /// Offset in the source of element b of B, or kOutside.
 int64_t index_offset(const IndexCall& call, const LoopCursor& b) {
   int64_t offset = 0;
