@@ -106,7 +106,9 @@ void check_model(const fs::path& folder) {
 
 TEST(Models, GiveTheStoredOutputs) {
   const char* root = std::getenv("DOWNHAUL_MODELS");
-  if (root == nullptr) GTEST_SKIP() << "DOWNHAUL_MODELS is not set";
+  if (root == nullptr)
+    GTEST_SKIP()
+        << "DOWNHAUL_MODELS is not set; tests/peers/test_import.py exports models and sets it";
   std::vector<fs::path> folders;
   for (const auto& entry : fs::directory_iterator(root)) {
     if (fs::exists(entry.path() / "model.pt2")) folders.push_back(entry.path());

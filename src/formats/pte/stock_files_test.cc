@@ -39,7 +39,9 @@ void check_payload(const PteFile& file, const pte::Delegate& delegate) {
 // Reads every .pte below the folder that DOWNHAUL_STOCK_FILES names, files of the stock exporter.
 TEST(StockFiles, AreReadWithTheirPayloads) {
   const char* folder = std::getenv("DOWNHAUL_STOCK_FILES");
-  if (folder == nullptr) GTEST_SKIP() << "DOWNHAUL_STOCK_FILES names no folder";
+  if (folder == nullptr)
+    GTEST_SKIP() << "DOWNHAUL_STOCK_FILES is not set; tests/peers/test_pte_reader.py makes files "
+                    "and sets it";
   size_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".pte") continue;
