@@ -22,10 +22,17 @@ void pause() {
 }  // namespace
 
 ThreadPool::ThreadPool(int num_threads) : ranges_(static_cast<size_t>(std::max(1, num_threads))) {
-  for (int w = 1; w < this->num_threads(); ++w) threads_.emplace_back([this, w] { serve(w); });
+  try {
+    for (int w = 1; w < this->num_threads(); ++w) threads_.emplace_back([this, w] { serve(w); });
+  } catch (...) {
+    end();  // those that began must not outlive what they wait on
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { end(); }
+
+void ThreadPool::end() {
   stop_.store(true, std::memory_order_relaxed);
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();

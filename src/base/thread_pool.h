@@ -50,6 +50,7 @@ class ThreadPool {
     int64_t end = 0;
   };
 
+  void end();
   void run_all(int64_t count, int64_t chunk, Call call, void* context);
   void work(int worker);
   void serve(int worker);

@@ -8,6 +8,7 @@
 #include "formats/spec/spec.h"
 #include "kernels/isa.h"
 #include "report/benchmark.h"
+#include "report/runner.h"
 
 namespace downhaul {
 namespace {
@@ -19,7 +20,9 @@ class Bench final : public Verb {
     return "Measure how fast the engine loads and runs files, and in how much memory";
   }
   std::string_view details() const override {
-    return "Files are measured one after the other. DOWNHAUL_ISA lowers the instruction set.\n"
+    return "Load, first run and memory of each file by itself; then the files take turns, so that "
+           "their "
+           "steady times may be compared. DOWNHAUL_ISA lowers the instruction set.\n"
            "Examples:\n"
            "  downhaul bench model.pt2 model_xnnpack.pte --threads 2 --profile\n"
            "  downhaul bench model.pt2 --json > new.json\n"
@@ -33,7 +36,8 @@ class Bench final : public Verb {
     o.number(&bench_.warmups, "--warmups", "N", "runs before those that count (default 10)", 0,
              1000000);
     o.number(&bench_.runs, "--runs", "N", "runs that count (default 50)", 1, 10000000);
-    o.real(&bench_.seconds, "--seconds", "S", "as many runs as fit into S seconds instead");
+    o.real(&bench_.seconds, "--seconds", "S",
+           "as many runs of each file as fit into S seconds instead");
     o.text(&bench_.inputs, "--inputs", "FILE", "inputs: safetensors or JSON");
     o.number(&seed_, "--random", "SEED", "random inputs drawn with this seed (default 1)", 0,
              INT64_MAX);
@@ -56,10 +60,8 @@ class Bench final : public Verb {
       std::fputs(print_header(report.machine).c_str(), stdout);
       std::fflush(stdout);
     }
-    for (const std::string& path : files_) {
-      DH_ASSIGN(FileBenchmark file, benchmark_file(path, bench_));
-      report.files.push_back(std::move(file));
-    }
+    warn_of_cache(bench_.cache);
+    DH_ASSIGN(report.files, benchmark_files(files_, bench_));
     // After the files: its memory must not count as theirs.
     measure_peaks(report.machine);
     if (json_) {

@@ -1,8 +1,13 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+#include <system_error>
 
 #include "base/strings.h"
 #include "cli/version.h"
@@ -75,6 +80,25 @@ class AppOptions final : public Options {
   CLI::App* app_;
 };
 
+/// What the standard library throws when the system gives no more becomes an error of one line.
+Result<int> run_guarded(Verb& verb) {
+  try {
+    return verb.run();
+  } catch (const std::bad_alloc&) {
+    return io_error(cat(verb.name(), ": out of memory"));
+  } catch (const std::length_error&) {
+    return io_error(cat(verb.name(), ": out of memory"));
+  } catch (const std::system_error& error) {
+    return io_error(cat(verb.name(), ": the system refuses a thread: ", error.what()));
+  }
+}
+
+/// What was printed has arrived, or the exit code says that it has not.
+Status flush_output() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
+  return io_error(cat("cannot write to the standard output: ", std::strerror(errno)));
+}
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
@@ -104,7 +128,8 @@ int run_command_line(int argc, char** argv) {
   }
   for (const auto& verb : verbs) {
     if (!app.got_subcommand(std::string(verb->name()))) continue;
-    const Result<int> result = verb->run();
+    Result<int> result = run_guarded(*verb);
+    if (Status written = flush_output(); result.ok() && !written.ok()) result = written;
     if (result.ok()) return *result;
     std::fprintf(stderr, "downhaul: %s\n", result.status().message().c_str());
     return result.status().kind() == ErrorKind::kInvalidArgument ? kExitUsage : kExitFault;

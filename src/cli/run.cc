@@ -35,6 +35,7 @@ class Run final : public Verb {
     o.text(&outputs_, "--outputs", "FILE", "where to write the outputs (safetensors)");
     o.list(&keep_, "--output", "NAME", "compute only this output; may be repeated");
     o.number(&threads_, "--threads", "N", "threads to use; results do not depend on it", 1, 1024);
+    o.text(&how_.cache, "--cache", "DIR", "keep packed weights here, and take them from here");
     o.flag(&how_.reference, "--reference",
            "use the reference kernels: slow, but the definition of right");
     o.number(&top_, "--top", "K", "show the K largest entries along the last axis of each output",
@@ -65,6 +66,7 @@ class Run final : public Verb {
     }
     if (artifact.pte != nullptr) delegation_ = delegation_report(*artifact.pte, nullptr);
     if (!json_) print_header(graph);
+    warn_of_cache(how_.cache);
     auto runner = Runner::make(graph, how_);
     if (!runner.ok()) return fault(std::move(runner).status(), file_);
     const auto begin = std::chrono::steady_clock::now();

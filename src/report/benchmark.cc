@@ -114,78 +114,145 @@ Status profile(Session& session, const Buffers& buffers, FileBenchmark& out) {
   return {};
 }
 
-Status measure(const std::string& path, const BenchmarkOptions& options, FileBenchmark& out) {
-  auto begin = Clock::now();
-  DH_ASSIGN(Artifact artifact, load_artifact(path));
-  out.load_ms = milliseconds(Clock::now() - begin);
-  for (const Value* v : artifact.graph->inputs()) {
-    out.inputs.push_back(cat(v->name(), ": ", v->type().str()));
-  }
-  for (const Output& o : artifact.graph->outputs()) {
-    out.outputs.push_back(cat(o.name, ": ", o.value->type().str()));
-  }
-  const auto inputs = options.inputs.empty() ? random_inputs(*artifact.graph, options.seed)
-                                             : read_inputs(options.inputs, *artifact.graph);
-  if (!inputs.ok()) return inputs.status();
+/// A file that is loaded and has run once; its model, its session and its memory.
+class Prepared {
+ public:
+  static Result<std::unique_ptr<Prepared>> load(const std::string& path,
+                                                const BenchmarkOptions& options,
+                                                FileBenchmark& out) {
+    auto begin = Clock::now();
+    DH_ASSIGN(Artifact artifact, load_artifact(path));
+    out.load_ms = milliseconds(Clock::now() - begin);
+    out.inputs.clear();
+    out.outputs.clear();
+    for (const Value* v : artifact.graph->inputs()) {
+      out.inputs.push_back(cat(v->name(), ": ", v->type().str()));
+    }
+    for (const Output& o : artifact.graph->outputs()) {
+      out.outputs.push_back(cat(o.name, ": ", o.value->type().str()));
+    }
+    const auto inputs = options.inputs.empty() ? random_inputs(*artifact.graph, options.seed)
+                                               : read_inputs(options.inputs, *artifact.graph);
+    if (!inputs.ok()) return inputs.status();
 
-  begin = Clock::now();
-  DH_ASSIGN(const auto model, EngineModel::prepare(*artifact.graph, options.cache));
-  Session session(model, EngineOptions{.num_threads = options.threads});
-  DH_ASSIGN(const Bindings bindings, bind_symbols(model->graph(), *inputs));
-  DH_TRY(session.reshape(bindings));
-  out.prepare_ms = milliseconds(Clock::now() - begin);
-  const Buffers buffers(*inputs, session);
-  DH_ASSIGN(out.first_ms, buffers.run(session));
-  for (int64_t i = 0; i < options.warmups; ++i) {
-    DH_ASSIGN([[maybe_unused]] const double ms, buffers.run(session));
+    begin = Clock::now();
+    DH_ASSIGN(auto model, EngineModel::prepare(*artifact.graph, options.cache));
+    std::unique_ptr<Prepared> made(new Prepared(std::move(artifact), std::move(model), options));
+    DH_ASSIGN(const Bindings bindings, bind_symbols(made->model_->graph(), *inputs));
+    DH_TRY(made->session_.reshape(bindings));
+    out.prepare_ms = milliseconds(Clock::now() - begin);
+    made->buffers_.emplace(*inputs, made->session_);
+    DH_ASSIGN(out.first_ms, made->run());
+    for (int64_t i = 0; i < options.warmups; ++i) {
+      DH_ASSIGN([[maybe_unused]] const double ms, made->run());
+    }
+    return made;
   }
-  const auto until = Clock::now() + std::chrono::duration<double>(options.seconds);
-  const auto more = [&](size_t done) {
-    if (options.seconds > 0) return done < 3 || Clock::now() < until;
-    return done < static_cast<size_t>(options.runs);
+
+  Result<double> run() { return buffers_->run(session_); }
+
+  /// What does not depend on the time. Reads the file once more, so after all that is timed.
+  Status describe(const BenchmarkOptions& options, FileBenchmark& out) {
+    describe_plan(*session_.plan(), out);
+    out.packed_bytes = model_->weights().total_bytes();
+    out.blocks_from_cache = model_->weights().num_from_cache();
+    if (options.profile) DH_TRY(profile(session_, *buffers_, out));
+    out.weight_bytes = distinct_constant_bytes(*artifact_.graph);
+    if (artifact_.pte != nullptr) {
+      const DelegationReport delegation = delegation_report(*artifact_.pte, nullptr);
+      out.coverage = cat(counted(delegation.call_sites, "delegate call site"), ", ",
+                         counted(delegation.kernel_calls, "kernel call"), " outside");
+    } else {
+      out.coverage = counted(static_cast<int64_t>(artifact_.graph->nodes().size()), "node");
+    }
+    return {};
+  }
+
+ private:
+  Prepared(Artifact artifact, std::shared_ptr<EngineModel> model, const BenchmarkOptions& options)
+      : artifact_(std::move(artifact)),
+        model_(std::move(model)),
+        session_(model_, EngineOptions{.num_threads = options.threads}) {}
+
+  Artifact artifact_;
+  std::shared_ptr<EngineModel> model_;
+  Session session_;
+  std::optional<Buffers> buffers_;
+};
+
+/// The steady runs of all files in turns, in an order that rotates: whatever else the machine does
+/// falls on all alike.
+Status take_turns(const std::vector<std::unique_ptr<Prepared>>& files,
+                  const BenchmarkOptions& options, std::vector<FileBenchmark>& out) {
+  constexpr size_t kRunsInTurn = 5;
+  const auto budget =
+      std::chrono::duration<double>(options.seconds * static_cast<double>(files.size()));
+  const auto until = Clock::now() + budget;
+  const auto left = [&](size_t done) -> size_t {
+    if (options.seconds > 0) return done < 3 || Clock::now() < until ? kRunsInTurn : 0;
+    return static_cast<size_t>(options.runs) - done;
   };
   const auto waited = core_wait_ms();
-  begin = Clock::now();
-  while (more(out.runs_ms.size())) {
-    DH_ASSIGN(const double ms, buffers.run(session));
-    out.runs_ms.push_back(ms);
+  const auto begin = Clock::now();
+  for (size_t round = 0; left(out[0].runs_ms.size()) > 0; ++round) {
+    const size_t runs = std::min(kRunsInTurn, left(out[0].runs_ms.size()));
+    for (size_t i = 0; i < files.size(); ++i) {
+      const size_t at = (i + round) % files.size();
+      // The others have emptied the caches meanwhile, and what is asked is steady use.
+      if (files.size() > 1) {
+        DH_ASSIGN([[maybe_unused]] const double ms, files[at]->run());
+      }
+      for (size_t r = 0; r < runs; ++r) {
+        DH_ASSIGN(const double ms, files[at]->run());
+        out[at].runs_ms.push_back(ms);
+      }
+    }
   }
-  const double steady_ms = milliseconds(Clock::now() - begin);
+  const double all_ms = milliseconds(Clock::now() - begin);
   if (const auto now = core_wait_ms(); now && waited) {
-    out.waited = (*now - *waited) / (steady_ms * options.threads);
-  }
-  out.after = resident_memory();
-  describe_plan(*session.plan(), out);
-  out.packed_bytes = model->weights().total_bytes();
-  if (options.profile) DH_TRY(profile(session, buffers, out));
-  // What follows reads the file once more, after all that is timed.
-  out.weight_bytes = distinct_constant_bytes(*artifact.graph);
-  if (artifact.pte != nullptr) {
-    const DelegationReport delegation = delegation_report(*artifact.pte, nullptr);
-    out.coverage = cat(counted(delegation.call_sites, "delegate call site"), ", ",
-                       counted(delegation.kernel_calls, "kernel call"), " outside");
-  } else {
-    out.coverage = counted(static_cast<int64_t>(artifact.graph->nodes().size()), "node");
+    for (FileBenchmark& f : out) f.waited = (*now - *waited) / (all_ms * options.threads);
   }
   return {};
 }
 
-}  // namespace
-
-Result<FileBenchmark> benchmark_file(const std::string& path, const BenchmarkOptions& options) {
-  set_num_threads(options.threads);  // of operators that have only their reference kernel
-  FileBenchmark out;
-  out.file = path;
-  out.peak_is_of_file = reset_peak_memory();
-  out.before = resident_memory();
-  Status status = measure(path, options, out);
-  if (status.ok()) return out;
+Status named(Status status, const std::string& path) {
+  if (status.ok()) return status;
   if (status.message().find(path) == std::string::npos) {
     status = std::move(status).with_context(cat("'", printable(path), "'"));
   }
   return status.kind() == ErrorKind::kInvalidArgument
              ? Status(ErrorKind::kInvalidFile, status.message())
              : status;
+}
+
+}  // namespace
+
+Result<std::vector<FileBenchmark>> benchmark_files(const std::vector<std::string>& paths,
+                                                   const BenchmarkOptions& options) {
+  set_num_threads(options.threads);  // of operators that have only their reference kernel
+  std::vector<FileBenchmark> out(paths.size());
+  std::vector<std::unique_ptr<Prepared>> files;
+  // Load, first run and memory of each file with nothing of the others in the process.
+  for (size_t i = 0; i < paths.size(); ++i) {
+    out[i].file = paths[i];
+    out[i].peak_is_of_file = reset_peak_memory();
+    out[i].before = resident_memory();
+    auto file = Prepared::load(paths[i], options, out[i]);
+    if (!file.ok()) return named(std::move(file).status(), paths[i]);
+    out[i].after = resident_memory();
+    if (paths.size() == 1) files.push_back(*std::move(file));
+  }
+  for (size_t i = 0; paths.size() > 1 && i < paths.size(); ++i) {
+    FileBenchmark again;
+    auto file = Prepared::load(paths[i], options, again);
+    if (!file.ok()) return named(std::move(file).status(), paths[i]);
+    files.push_back(*std::move(file));
+  }
+  DH_TRY(take_turns(files, options, out));
+  for (size_t i = 0; i < paths.size(); ++i) {
+    DH_TRY(named(files[i]->describe(options, out[i]), paths[i]));
+  }
+  return out;
 }
 
 Machine this_machine(int threads, std::string build, std::string version) {

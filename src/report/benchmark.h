@@ -52,8 +52,9 @@ struct FileBenchmark {
 
   uint64_t weight_bytes = 0;                    ///< distinct constants of the file
   uint64_t packed_bytes = 0;                    ///< copies of them in the kernels' order
+  int blocks_from_cache = 0;                    ///< packed weights that a cache folder had
   uint64_t arena_bytes = 0;                     ///< planned activations
-  std::optional<ResidentMemory> before, after;  ///< peak of `after`: load, preparation and runs
+  std::optional<ResidentMemory> before, after;  ///< peak of `after`: load to warm-ups
   bool peak_is_of_file = false;  ///< the peak was reset before; else it is the process's
 
   int64_t multiply_adds = 0;
@@ -61,8 +62,12 @@ struct FileBenchmark {
   std::vector<ProfiledStep> profile;  ///< in the order of execution; empty when not asked for
 };
 
-/// Errors: those of loading and of the engine, with the path.
-Result<FileBenchmark> benchmark_file(const std::string& path, const BenchmarkOptions& options);
+/// Load, first run and memory of each file by itself, before any other is loaded; then all are
+/// loaded and take turns at their steady runs, five in a row after one that does not count (of a
+/// single file all runs follow each other). Errors: those of loading and of the engine, with the
+/// path.
+Result<std::vector<FileBenchmark>> benchmark_files(const std::vector<std::string>& paths,
+                                                   const BenchmarkOptions& options);
 
 /// What figures depend on besides the file.
 struct Machine {

@@ -35,12 +35,19 @@ Result<const JsonValue::Array*> files_of(const JsonValue& report) {
   return files->as_array();
 }
 
+/// Says which of the two results is at fault.
+template <typename T>
+Result<T> in(std::string_view which, Result<T> result) {
+  if (result.ok()) return result;
+  return std::move(result).status().with_context(cat("the ", which, " result"));
+}
+
 }  // namespace
 
 Result<std::vector<BenchmarkDifference>> compare_benchmarks(const JsonValue& old_report,
                                                             const JsonValue& new_report) {
-  DH_ASSIGN(const JsonValue::Array* old_files, files_of(old_report));
-  DH_ASSIGN(const JsonValue::Array* new_files, files_of(new_report));
+  DH_ASSIGN(const JsonValue::Array* old_files, in("old", files_of(old_report)));
+  DH_ASSIGN(const JsonValue::Array* new_files, in("new", files_of(new_report)));
   for (const char* key : {"cpu", "isa", "threads", "build"}) {
     const std::string before = text_of(old_report.find(key));
     const std::string after = text_of(new_report.find(key));
@@ -61,8 +68,8 @@ Result<std::vector<BenchmarkDifference>> compare_benchmarks(const JsonValue& old
                               printable(text_of(same->find(key))), ", has ",
                               printable(text_of(file.find(key)))));
     }
-    DH_ASSIGN(const std::vector<double> before, series_of(*same));
-    DH_ASSIGN(const std::vector<double> after, series_of(file));
+    DH_ASSIGN(const std::vector<double> before, in("old", series_of(*same)));
+    DH_ASSIGN(const std::vector<double> after, in("new", series_of(file)));
     out.push_back({name, median_of(before), median_of(after), estimate_ratio(before, after)});
   }
   if (out.empty()) return invalid_file("not comparable: no file name is in both");

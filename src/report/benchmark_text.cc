@@ -106,7 +106,10 @@ std::string print_figures(const FileBenchmark& f, const Machine& m) {
           fixed(percent(traffic, m.read_gb_per_s), 1), " % of its measured ",
           fixed(m.read_gb_per_s, 1), "\n");
   out += cat("  weights ", megabytes(f.weight_bytes), ", of them packed anew ",
-             megabytes(f.packed_bytes), "; activations ", megabytes(f.arena_bytes), "\n");
+             megabytes(f.packed_bytes),
+             f.blocks_from_cache > 0 ? cat(" (", f.blocks_from_cache, " blocks out of the cache)")
+                                     : std::string(),
+             "; activations ", megabytes(f.arena_bytes), "\n");
   if (f.before && f.after) {
     out += cat("  resident memory: ", megabytes(f.after->now), " steady (of that ",
                megabytes(f.after->mapped_files), " pages of files), ", megabytes(f.after->peak),
@@ -176,6 +179,7 @@ void write_json(const BenchmarkReport& report, JsonWriter& json) {
     json.field("gflops", gflops(f.multiply_adds, s.median));
     json.field("weight_bytes", f.weight_bytes);
     json.field("packed_bytes", f.packed_bytes);
+    json.field("blocks_from_cache", f.blocks_from_cache);
     json.field("activation_bytes", f.arena_bytes);
     if (f.before && f.after) {
       json.field("resident_before_bytes", f.before->now);

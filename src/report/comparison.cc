@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 
 #include "base/strings.h"
 #include "report/rounding.h"
@@ -83,12 +84,39 @@ struct InputSet {
   std::vector<Tensor> a, b;
 };
 
+/// Elements of all inputs with dynamic sizes at their upper bounds.
+double largest_inputs(const Graph& graph) {
+  double sum = 0;
+  for (const Value* input : graph.inputs()) {
+    double n = 1;
+    for (const Dim& d : input->shape()) n *= static_cast<double>(d.max());
+    sum += n;
+  }
+  return sum;
+}
+
+/// Generated inputs have the sizes of the file that takes fewer, so that both can run them.
+std::vector<Tensor> generated_for_a(
+    const Artifact& a, const Interface& interface, const Artifact& b,
+    const std::function<std::vector<Tensor>(const Graph&)>& generate) {
+  if (largest_inputs(*a.graph) <= largest_inputs(*b.graph)) return generate(*a.graph);
+  const std::vector<Tensor> drawn = generate(*b.graph);
+  std::vector<Tensor> out(a.graph->inputs().size());
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    const size_t to = interface.inputs[i];
+    out[to] = drawn[i].cast(a.graph->inputs()[to]->dtype());
+  }
+  return out;
+}
+
 Result<std::vector<InputSet>> input_sets(const Artifact& a, const Interface& interface,
                                          const Artifact& b, const CompareOptions& options) {
   std::vector<InputSet> sets;
   if (options.generated) {
-    sets.push_back({cat("random, seed ", options.seed), random_inputs(*a.graph, options.seed), {}});
-    sets.push_back({"structured", structured_inputs(*a.graph), {}});
+    const auto random = [&](const Graph& graph) { return random_inputs(graph, options.seed); };
+    sets.push_back(
+        {cat("random, seed ", options.seed), generated_for_a(a, interface, b, random), {}});
+    sets.push_back({"structured", generated_for_a(a, interface, b, structured_inputs), {}});
   }
   for (const std::string& path : options.inputs) {
     DH_ASSIGN(std::vector<Tensor> given, read_inputs(path, *a.graph));

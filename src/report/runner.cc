@@ -1,5 +1,10 @@
 #include "report/runner.h"
 
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/file.h"
 #include "base/parallel.h"
 #include "base/strings.h"
 #include "engine/engine.h"
@@ -42,8 +47,17 @@ Result<std::unique_ptr<Runner>> Runner::make(const Graph& graph, const RunnerOpt
   if (options.reference) {
     return std::unique_ptr<Runner>(std::make_unique<ReferenceRunner>(graph, options.threads));
   }
-  DH_ASSIGN(auto model, EngineModel::prepare(graph));
+  DH_ASSIGN(auto model, EngineModel::prepare(graph, options.cache));
   return std::unique_ptr<Runner>(std::make_unique<EngineRunner>(std::move(model), options.threads));
+}
+
+void warn_of_cache(const std::string& folder) {
+  if (folder.empty()) return;
+  if (make_directories(folder).ok() && ::access(folder.c_str(), W_OK | X_OK) == 0) return;
+  std::fprintf(stderr,
+               "downhaul: warning: the cache folder '%s' cannot be written: packed weights are not "
+               "kept\n",
+               printable(folder).c_str());
 }
 
 std::string describe(const RunnerOptions& options) {

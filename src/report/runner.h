@@ -13,6 +13,7 @@ namespace downhaul {
 struct RunnerOptions {
   bool reference = false;  ///< the reference kernels: slow, and the definition of what is right
   int threads = 1;
+  std::string cache;  ///< folder for packed weights; empty: none
 };
 
 /// One graph made ready to run. `graph` must outlive it. Not for several threads at a time.
@@ -24,6 +25,10 @@ class Runner {
   /// Errors: kInvalidArgument for inputs that do not fit; as the kernels'.
   virtual Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs) = 0;
 };
+
+/// Says on the error stream when packed weights cannot be kept in `folder` (unless it is empty):
+/// they are packed anew each time then, which is no error.
+void warn_of_cache(const std::string& folder);
 
 /// "engine, avx512, 2 threads" or "reference kernels, 2 threads".
 std::string describe(const RunnerOptions& options);

@@ -28,11 +28,15 @@ bool at_most_one_dynamic(const Shape& shape) {
          1;
 }
 
+// The ones that sum are stored in the file: beyond this an operator outside costs less.
+constexpr int64_t kMaxOnes = int64_t{1} << 20;
+
 // x [P, N, Q] summed over N, times `factor`; result [P, 1, Q] or with all sizes of x's block.
 Value* reduce_static(Builder& b, Value* x, size_t first, size_t last, double factor) {
   const Shape& shape = x->shape();
   const Dim n = product(shape, first, last);
   if (last == shape.size()) {
+    if (n.value() > kMaxOnes) return nullptr;
     Shape flat(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(first));
     if (flat.empty()) flat.push_back(Dim(1));
     flat.push_back(n);
@@ -53,7 +57,7 @@ Value* sum_dynamic(Builder& b, Value* x, size_t first, size_t last) {
   const Dim p = product(shape, 0, first);
   const Dim n = product(shape, first, last);
   const Dim q = product(shape, last, shape.size());
-  if (!p.is_static() || !q.is_static() || n.max() > (1 << 20)) return nullptr;
+  if (!p.is_static() || !q.is_static() || n.max() > kMaxOnes) return nullptr;
   Value* row = ones(b, n);
   if (q == Dim(1)) {
     Value* rows = reshape(b, x, {Dim(1), p, n});

@@ -1,5 +1,6 @@
 // Data movement in the forms that the payload has.
 #include <algorithm>
+#include <optional>
 
 #include "ops/ops.h"
 #include "passes/values.h"
@@ -31,6 +32,9 @@ const Rewrite kConcatOfConcats = {
     },
 };
 
+// Ones are stored in the file: beyond this an operator outside the delegate costs less.
+constexpr int64_t kMaxOnes = int64_t{1} << 22;
+
 // expand whose users do not broadcast by themselves: a product with ones, exact also for NaN and
 // infinities.
 const Rewrite kExpandToProduct = {
@@ -46,6 +50,8 @@ const Rewrite kExpandToProduct = {
         Dim& size = repeated[repeated.size() - 1 - i];
         if (x->shape()[x->shape().size() - 1 - i] == size) size = Dim(1);
       }
+      const auto ones = checked_num_elements(static_sizes(repeated));
+      if (!ones || *ones > kMaxOnes) return {};
       Tensor factor(DType::kF32, static_sizes(repeated));
       std::fill_n(factor.mutable_data<float>(), factor.num_elements(), 1.0f);
       return {mul(b, x, b.constant(std::move(factor)))};
