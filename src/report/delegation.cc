@@ -26,6 +26,8 @@ Outs outs_of(const pte::Plan& plan, const pte::KernelCall& call, const std::stri
                      &plan.values[static_cast<size_t>(call.args[call.args.size() - from_end])]);
   };
   const pte::TensorList* list = list_at(1);
+  // What writes into an operand allocates nothing.
+  if (name == "aten::copy_") return {};
   if (list == nullptr) return {{call.args.back()}, false, 1};
   // A kernel that fills a list names the list twice, as its argument and as its result.
   const bool fills_list = list_at(2) != nullptr;
@@ -246,7 +248,7 @@ void add_graph_facts(DelegationReport& report, const Graph& graph, const Emitted
       const auto reason = reasons.find(call.node);
       if (reason != reasons.end()) reasons_by_name[call.name].insert(*reason->second);
     } else {
-      reasons_by_name[call.name].insert("arithmetic on run-time sizes");
+      reasons_by_name[call.name].insert(call.purpose);
     }
     const std::string module =
         call.origins.empty() ? "" : graph.origins[static_cast<size_t>(call.origins[0])].module_path;

@@ -109,6 +109,11 @@ class Downhaul:
         assert any(pathlib.Path(w) == pte for w in wrote), f"no line 'wrote {pte}' in:\n{said}"
         return pte
 
+    def lower_file(self, file, backend, out, *more):
+        """Lowers a .pt2 or .pte without a spec."""
+        self.run("lower", file, "--backend", backend, "--out", out, *more)
+        return out / f"{file.stem}_{backend}.pte"
+
 
 @pytest.fixture(scope="session")
 def downhaul():

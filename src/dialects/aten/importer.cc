@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/strings.h"
@@ -246,18 +247,16 @@ Status Importer::add_state_updates(Builder& b) {
     aliases_.write(view, value, b);
   }
 
+  // The new content of one may be the old content of another.
+  std::unordered_map<const Value*, Value*> states;
+  const auto content_of = [&](const StorageInfo& storage) {
+    const auto state = states.find(storage.whole->value);
+    return state == states.end() ? storage.whole->value : state->second;
+  };
   for (const StorageInfo& storage : aliases_.storages()) {
     if (storage.version == 0 || storage.source == StorageInfo::Source::kIntermediate) continue;
     const pt2::InputSpec& spec = program_.inputs[static_cast<size_t>(storage.placeholder)];
-    Value* content = storage.whole->value;
-    if (storage.source == StorageInfo::Source::kUserInput) {
-      const std::string name = storage.initial->name();
-      result_.warnings.push_back(cat("the program writes into its input '", printable(name),
-                                     "'; the new content is the output '", printable(name),
-                                     "_updated', the caller's tensor stays as it is"));
-      graph_.add_output(content, cat(name, "_updated"));
-      continue;
-    }
+    if (storage.source == StorageInfo::Source::kUserInput) continue;
     if (storage.content_used) {
       return unsupported(cat("'", printable(spec.target),
                              "' is written although its content decides the program"));
@@ -273,9 +272,20 @@ Status Importer::add_state_updates(Builder& b) {
       }
     }
     Value* state = graph_.add_state(spec.target, storage.initial->constant());
-    if (content == storage.initial) content = state;
     graph_.replace_all_uses(storage.initial, state);
-    graph_.set_state_update(state, content);
+    states[storage.initial] = state;
+  }
+  for (const StorageInfo& storage : aliases_.storages()) {
+    if (storage.version == 0 || storage.source == StorageInfo::Source::kIntermediate) continue;
+    if (storage.source == StorageInfo::Source::kWeight) {
+      graph_.set_state_update(states.at(storage.initial), content_of(storage));
+      continue;
+    }
+    const std::string name = storage.initial->name();
+    result_.warnings.push_back(cat("the program writes into its input '", printable(name),
+                                   "'; the new content is the output '", printable(name),
+                                   "_updated', the caller's tensor stays as it is"));
+    graph_.add_output(content_of(storage), cat(name, "_updated"));
   }
   return {};
 }

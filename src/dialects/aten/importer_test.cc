@@ -200,6 +200,26 @@ TEST(State, AWrittenBufferBecomesState) {
   EXPECT_EQ(values((*out)[0]), (Values{13, 26}));
 }
 
+TEST(State, TwoBuffersMayTradePlaces) {
+  TestProgram p;
+  p.input("x", DType::kF32, Sizes{2});
+  p.weight("b_a", "a", f32({2}, {1, 2}), pt2::InputSpec::Kind::kBuffer);
+  p.weight("b_b", "b", f32({2}, {3, 4}), pt2::InputSpec::Kind::kBuffer);
+  p.node("aten.clone.default", {{"self", ref("b_a")}}, "before");
+  p.node("aten.copy_.default", {{"self", ref("b_a")}, {"src", ref("b_b")}}, "copy_");
+  p.node("aten.copy_.default", {{"self", ref("b_b")}, {"src", ref("before")}}, "copy__1");
+  p.output("x");
+  const auto imported = p.import();
+  ASSERT_OK(imported);
+  const std::vector<Value*>& states = imported->graph->states();
+  const std::vector<StateUpdate>& updates = imported->graph->state_updates();
+  ASSERT_EQ(states.size(), 2U);
+  ASSERT_EQ(updates.size(), 2U);
+  EXPECT_EQ(updates[0].state, states[0]);
+  EXPECT_EQ(updates[0].value, states[1]);
+  EXPECT_EQ(updates[1].value, states[0]);
+}
+
 TEST(State, DecomposedProgramsReturnTheNewContent) {
   TestProgram p;
   p.program().verifiers = {"ATEN"};

@@ -96,6 +96,15 @@ Values raise_cast_aten(Raising& r) { return {r.cast(r.tensor(0), r.out().dtype)}
 
 Values raise_identity(Raising& r) { return {r.cast(r.tensor(0), r.out().dtype)}; }
 
+// Of the first operand only shape and type count; the output has them.
+Values raise_copy(Raising& r) {
+  const Value* self = r.tensor(0);
+  Value* source = r.cast(r.tensor(1), r.out().dtype);
+  if (!r.ok()) return {};
+  if (source->shape() == self->shape()) return {source};
+  return {r.b.op(ops::kExpand, {source}, {{"size", Dims(self->shape())}})};
+}
+
 // --- add, sub: other * alpha; the operator has no factor
 
 Values raise_add(Raising& r) {

@@ -22,6 +22,7 @@ Values raise_sub_scalar(Raising& r);
 Values raise_rsub_scalar(Raising& r);
 Values raise_div_mode(Raising& r);
 Values raise_identity(Raising& r);
+Values raise_copy(Raising& r);
 Values raise_masked_fill(Raising& r);
 Values raise_elu(Raising& r);
 

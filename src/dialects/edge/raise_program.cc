@@ -46,6 +46,9 @@ std::optional<DType> dtype_of(pte::ScalarType type) {
   }
 }
 
+/// Overwrites a tensor; stock programs do that to their states, at the end of a run.
+constexpr std::string_view kCopyKernel = "aten::copy_";
+
 bool is_contiguous(const pte::Tensor& t) {
   for (size_t i = 0; i < t.dim_order.size(); ++i)
     if (t.dim_order[i] != i) return false;
@@ -143,6 +146,7 @@ class ProgramRaiser {
       out_.graph->origins = names_.origins;
     }
     DH_TRY(add_inputs());
+    DH_TRY(add_states());
     const auto& instructions = plan_.chains.front().instructions;
     for (size_t i = 0; i < instructions.size(); ++i) {
       Status status = instruction(instructions[i], static_cast<int>(i));
@@ -154,6 +158,14 @@ class ProgramRaiser {
       Result<Value*> value = tensor(plan_.outputs[i], b);
       if (!value.ok()) return std::move(value).status().with_context(cat("output ", i));
       out_.graph->add_output(*value, names ? (*names)[i] : cat("output_", i));
+    }
+    for (const auto& [id, state] : states_) {
+      const auto& t = *as<pte::Tensor>(id);
+      Value* left = memory_.read(*t.allocation, pte::tensor_bytes(t).value_or(0));
+      if (left == nullptr || left == state) continue;
+      if (!(left->type() == state->type()))
+        return unsupported(cat("value ", id, ": a state whose memory is reused"));
+      out_.graph->set_state_update(state, left);
     }
     return std::move(out_);
   }
@@ -171,8 +183,8 @@ class ProgramRaiser {
     std::set<std::string> unknown;
     for (const pte::Instruction& instruction : plan_.chains.front().instructions) {
       if (const auto* call = std::get_if<pte::KernelCall>(&instruction)) {
-        const std::string name = plan_.operators[static_cast<size_t>(call->op_index)].full_name();
-        if (!edge::is_known_kernel(name) && !edge::is_size_arithmetic(name))
+        const std::string name = operator_name(*call);
+        if (!edge::is_known_kernel(name) && !edge::is_size_arithmetic(name) && name != kCopyKernel)
           unknown.insert(printable(name));
       } else if (const auto* delegate = std::get_if<pte::DelegateCall>(&instruction)) {
         const std::string& id = plan_.delegates[static_cast<size_t>(delegate->delegate_index)].id;
@@ -220,6 +232,33 @@ class ProgramRaiser {
     return {};
   }
 
+  /// Tensors whose memory has an initial content: a run finds there what the one before it left.
+  Status add_states() {
+    for (const pte::Instruction& instruction : plan_.chains.front().instructions) {
+      const auto* call = std::get_if<pte::KernelCall>(&instruction);
+      if (call != nullptr && !call->args.empty() && operator_name(*call) == kCopyKernel)
+        overwritten_.insert(call->args[0]);
+    }
+    for (size_t i = 0; i < plan_.values.size(); ++i) {
+      const auto id = static_cast<int32_t>(i);
+      const auto* t = as<pte::Tensor>(id);
+      if (t == nullptr || !t->allocation.has_value() || t->data_index == 0) continue;
+      const auto range = file_.data_range(*t);
+      if (!range.has_value()) return invalid_file(cat("value ", id, ": no initial content"));
+      DH_ASSIGN(Tensor initial, data_of(*t, *range));
+      write(id, add_state(id, std::move(initial)));
+    }
+    return {};
+  }
+
+  Value* add_state(int32_t id, Tensor initial) {
+    return states_[id] = graph().add_state(cat("state_", id), std::move(initial));
+  }
+
+  std::string operator_name(const pte::KernelCall& call) const {
+    return plan_.operators[static_cast<size_t>(call.op_index)].full_name();
+  }
+
   static Result<TensorType> static_type(const pte::Tensor& t) {
     const std::optional<DType> dtype = dtype_of(t.dtype);
     if (!dtype.has_value()) return unsupported(cat("a tensor of ", pte::scalar_name(t.dtype)));
@@ -238,24 +277,28 @@ class ProgramRaiser {
       memory_.write(*t.allocation, pte::tensor_bytes(t).value_or(0), value);
   }
 
-  Result<Value*> constant(int32_t id, const pte::Tensor& t, const pte::ByteRange& range) {
+  Result<Tensor> data_of(const pte::Tensor& t, const pte::ByteRange& range) {
     DH_ASSIGN(const TensorType type, static_type(t));
     const Sizes sizes = static_sizes(type.shape);
     const auto key = std::pair(range.offset, range.size);
     std::shared_ptr<Storage>& storage = storages_[key];
     if (storage == nullptr) storage = Storage::map(file_.file, range.offset, range.size);
-    Tensor data(type.dtype, sizes, storage, 0);
-    if (!is_contiguous(t)) {
-      std::vector<int64_t> strides(sizes.size());
-      int64_t stride = 1;
-      for (size_t i = sizes.size(); i-- > 0;) {
-        strides[t.dim_order[i]] = stride;
-        stride *= sizes[t.dim_order[i]];
-      }
-      DH_ASSIGN(data, strided_tensor(type.dtype, sizes, strides, 0, storage));
+    if (is_contiguous(t)) return Tensor(type.dtype, sizes, storage, 0);
+    std::vector<int64_t> strides(sizes.size());
+    int64_t stride = 1;
+    for (size_t i = sizes.size(); i-- > 0;) {
+      strides[t.dim_order[i]] = stride;
+      stride *= sizes[t.dim_order[i]];
     }
+    return strided_tensor(type.dtype, sizes, strides, 0, storage);
+  }
+
+  Result<Value*> constant(int32_t id, const pte::Tensor& t, const pte::ByteRange& range) {
     Value*& value = constants_[id];
-    if (value == nullptr) value = graph().add_constant(std::move(data), cat("c", id));
+    if (value == nullptr) {
+      DH_ASSIGN(Tensor data, data_of(t, range));
+      value = graph().add_constant(std::move(data), cat("c", id));
+    }
     return value;
   }
 
@@ -284,7 +327,15 @@ class ProgramRaiser {
                  graph().add_constant(Tensor(type.dtype, static_sizes(type.shape)), cat("c", id));
     }
     Value* v = memory_.read(*t->allocation, bytes);
-    if (v == nullptr && t->data_index > 0) return unsupported(cat("value ", id, ": mutable state"));
+    // Stock lowering leaves a buffer's initial content out unless it is asked for it: then it is
+    // whatever the runtime's memory holds, zeros in practice. Such a buffer is read before anything
+    // wrote it, and overwritten in the end.
+    if (v == nullptr && overwritten_.contains(id)) {
+      DH_ASSIGN(const TensorType type, static_type(*t));
+      v = add_state(id, Tensor(type.dtype, static_sizes(type.shape)));
+      write(id, v);
+      return v;
+    }
     if (v == nullptr) return invalid_file(cat("value ", id, " is read before anything wrote it"));
     if (v == own || (own != nullptr && view_of_[static_cast<size_t>(id)] == v)) return own;
     DH_ASSIGN(TensorType type, static_type(*t));
@@ -409,12 +460,13 @@ class ProgramRaiser {
   }
 
   Status kernel(const pte::KernelCall& call, int index) {
-    const std::string name = plan_.operators[static_cast<size_t>(call.op_index)].full_name();
+    const std::string name = operator_name(call);
     Builder b(graph(), nullptr);
     if (edge::is_size_arithmetic(name)) return arithmetic(name, call.args, b);
     const auto origins = names_.of_instruction.find(index);
     if (origins != names_.of_instruction.end()) b.set_origins(origins->second);
 
+    if (name == kCopyKernel) return overwrite(call, index, b);
     // Arguments, outputs, and for all but executorch_prim the return value.
     edge::KernelCall raised{.kernel = name, .args = {}, .outs = {}};
     const bool prim = name.starts_with("executorch_prim::");
@@ -449,6 +501,21 @@ class ProgramRaiser {
       DH_ASSIGN(v, fit(v, *as<pte::Tensor>(outs[i]), raised.outs[i], b));
       write(outs[i], v);
     }
+    note(b, {.instruction = index, .delegate = -1});
+    return {};
+  }
+
+  /// copy_(self, src, non_blocking) and its result, which is self.
+  Status overwrite(const pte::KernelCall& call, int index, Builder& b) {
+    const auto* to = call.args.size() < 2 ? nullptr : as<pte::Tensor>(call.args[0]);
+    if (to == nullptr) return invalid_file(cat(kCopyKernel, ": what it writes is no tensor"));
+    DH_ASSIGN(Value * v, tensor(call.args[1], b));
+    DH_ASSIGN(const TensorType type, static_type(*to));
+    if (v->shape() != type.shape && to->dynamism == pte::Dynamism::kStatic)
+      v = b.op(ops::kExpand, {v}, {{"size", Dims(type.shape)}});
+    DH_TRY(b.status());
+    DH_ASSIGN(v, fit(v, *to, type, b));
+    write(call.args[0], v);
     note(b, {.instruction = index, .delegate = -1});
     return {};
   }
@@ -533,6 +600,8 @@ class ProgramRaiser {
   std::vector<std::optional<Dim>> sizes_;  // by id: integers that instructions computed
   std::set<int32_t> unknown_sizes_;        // ids that were computed, but not as an integer
   std::map<int32_t, Value*> constants_;    // by id
+  std::map<int32_t, Value*> states_;       // by id
+  std::set<int32_t> overwritten_;          // ids
   std::map<std::pair<uint64_t, uint64_t>, std::shared_ptr<Storage>> storages_;
   Memory memory_;
 };

@@ -37,6 +37,7 @@ constexpr Row kTable[] = {
     {"tanh(self)", "aten::tanh.out(self)", kFloats, kToOut},
     {"trunc(self)", "aten::trunc.out(self)", kReal},
     {"reshape", "aten::clone.out", kAny, {}, nullptr, raise_identity},
+    {"expand", "aten::copy.out", kAny, {}, nullptr, raise_copy},
     {"reshape", "aten::alias_copy.out", kAny, {}, nullptr, raise_identity},
     {"reshape", "aten::detach_copy.out", kAny, {}, nullptr, raise_identity},
     {"reshape", "aten::lift_fresh_copy.out", kAny, {}, nullptr, raise_identity},

@@ -70,6 +70,13 @@ std::optional<uint32_t> checksum(const Tensor& data) {
   return whole ? storage.crc32() : std::nullopt;
 }
 
+void add_owner(std::vector<std::vector<std::string>>& by_index, uint32_t index,
+               const std::string& owner) {
+  if (index >= by_index.size()) by_index.resize(index + 1);
+  std::vector<std::string>& owners = by_index[index];
+  if (std::find(owners.begin(), owners.end(), owner) == owners.end()) owners.push_back(owner);
+}
+
 bool same_content(const Tensor& a, const Tensor& b) {
   if (a.storage() == b.storage() && a.byte_offset() == b.byte_offset()) return true;
   const auto x = checksum(a);
@@ -93,9 +100,13 @@ Tensor ConstantWriter::representative(const Tensor& data) {
 Result<uint32_t> ConstantWriter::add(const Tensor& data, const std::string& owner) {
   const Tensor same = representative(data);
   const uint32_t index = builder_.add_constant(blob_of(same));
-  if (index >= owners_.size()) owners_.resize(index + 1);
-  std::vector<std::string>& owners = owners_[index];
-  if (std::find(owners.begin(), owners.end(), owner) == owners.end()) owners.push_back(owner);
+  add_owner(owners_, index, owner);
+  return index;
+}
+
+uint32_t ConstantWriter::add_initial(const Tensor& data, const std::string& owner) {
+  const uint32_t index = builder_.add_initial_content(blob_of(data));
+  add_owner(initial_owners_, index, owner);
   return index;
 }
 
@@ -109,6 +120,8 @@ Status ConstantWriter::add_named(const std::string& key, const Tensor& data) {
 
 void ConstantWriter::take_owners(EmittedProgram& out) {
   out.constant_owners = std::move(owners_);
+  for (const std::vector<std::string>& owners : initial_owners_)
+    for (const std::string& owner : owners) out.state_names.push_back(owner);
   out.named_keys = std::move(keys_);
 }
 

@@ -21,6 +21,8 @@ class ConstantWriter {
 
   /// Returns the data_index for pte::Tensor.
   Result<uint32_t> add(const Tensor& data, const std::string& owner);
+  /// Initial content of a state buffer. Returns the data_index for a pte::Tensor with memory.
+  uint32_t add_initial(const Tensor& data, const std::string& owner);
   Status add_named(const std::string& key, const Tensor& data);
   void take_owners(EmittedProgram& out);
 
@@ -30,7 +32,8 @@ class ConstantWriter {
 
   PteBuilder& builder_;
   std::map<std::pair<uint64_t, uint64_t>, std::vector<Tensor>> by_sample_;
-  std::vector<std::vector<std::string>> owners_;  // by data_index
+  std::vector<std::vector<std::string>> owners_;          // by data_index
+  std::vector<std::vector<std::string>> initial_owners_;  // by data_index
   std::vector<std::string> keys_;
 };
 

@@ -19,6 +19,7 @@ namespace downhaul {
 namespace {
 
 constexpr const char* kViewKernel = "executorch_prim::et_view.default";
+constexpr const char* kCopyKernel = "aten::copy_";
 
 /// What happens at one place of the execution order.
 struct Step {
@@ -48,9 +49,6 @@ class Emitter {
   int next_instruction() const { return static_cast<int>(out_.calls.size()); }
 
   Status check_interface() const {
-    if (!graph_.states().empty())
-      return unsupported(cat("state '", printable(graph_.states().front()->name()),
-                             "': mutable buffers are not written to .pte files"));
     for (const Value* v : graph_.inputs())
       for (const Dim& d : v->shape())
         if (d.max() > INT32_MAX)
@@ -150,9 +148,15 @@ class Emitter {
       }
     }
     for (const Output& output : graph_.outputs()) DH_TRY(mention(output.value));
+    for (const StateUpdate& update : graph_.state_updates()) DH_TRY(mention(update.value));
     for (const Value* v : graph_.inputs()) {
       DH_TRY(add_tensor(v));
       plan().inputs.push_back(id_of_.at(v));
+    }
+    for (const Value* v : graph_.states()) {
+      DH_TRY(add_tensor(v));
+      auto& t = std::get<pte::Tensor>(plan().values[static_cast<size_t>(id_of_.at(v))]);
+      t.data_index = constants_.add_initial(v->constant(), v->name());
     }
     return {};
   }
@@ -275,13 +279,15 @@ class Emitter {
 
   int32_t size_of_input(const Value* v, int64_t d) {
     const int32_t id = values_->add(pte::Int{v->dim(d).max()});
-    call_kernel("aten::sym_size.int", {id_of_.at(v), values_->integer(d), id}, {});
+    call_kernel("aten::sym_size.int", {id_of_.at(v), values_->integer(d), id},
+                {.purpose = "arithmetic on run-time sizes"});
     return id;
   }
 
   int32_t arithmetic(const char* op, int32_t a, int32_t b) {
     const int32_t id = values_->add(pte::Int{0});
-    call_kernel(cat("executorch_prim::", op), {a, b, id}, {});
+    call_kernel(cat("executorch_prim::", op), {a, b, id},
+                {.purpose = "arithmetic on run-time sizes"});
     return id;
   }
 
@@ -411,11 +417,49 @@ class Emitter {
 
   // --- the end
 
-  Status finish() {
+  bool is_updated_state(const Value* v) const {
+    return std::any_of(graph_.state_updates().begin(), graph_.state_updates().end(),
+                       [&](const StateUpdate& u) { return u.state == v && u.value != v; });
+  }
+
+  void copy(int32_t to, int32_t from) {
+    call_kernel(kCopyKernel, {to, from, values_->flag(false), to},
+                {.purpose = "keeps a state's content for the next run"});
+  }
+
+  /// The id of a tensor that holds `v` also after the states have their new contents.
+  Result<int32_t> use_to_the_end(const Value* v) {
+    DH_ASSIGN(int32_t id, use(v));
+    if (is_updated_state(root(v))) {
+      DH_ASSIGN(const int32_t kept, add_unused_output(v->type()));
+      copy(kept, id);
+      id = kept;
+    }
+    until_end_.insert(id);
+    return id;
+  }
+
+  Status emit_outputs_and_updates() {
     for (const Output& output : graph_.outputs()) {
-      DH_ASSIGN(const int32_t id, use(output.value));
+      DH_ASSIGN(const int32_t id, use_to_the_end(output.value));
       plan().outputs.push_back(id);
     }
+    // When nothing reads the old contents any more. A new content may be another state's old one.
+    std::vector<std::pair<int32_t, int32_t>> copies;
+    for (const auto& [state, value] : graph_.state_updates()) {
+      if (root(value) == state) continue;
+      DH_ASSIGN(const int32_t id, use_to_the_end(value));
+      copies.emplace_back(id_of_.at(state), id);
+    }
+    for (const auto& [to, from] : copies) copy(to, from);
+    for (const Value* state : graph_.states()) until_end_.insert(id_of_.at(state));
+    for (const auto& [id, block] : planned_)
+      if (until_end_.contains(id)) out_.blocks[block].last = next_instruction();
+    return {};
+  }
+
+  Status finish() {
+    DH_TRY(emit_outputs_and_updates());
     out_.plan = plan_memory(out_.blocks);
     DH_TRY(check_plan(out_.blocks, out_.plan));
     for (const auto& [id, block] : planned_) {
@@ -474,6 +518,7 @@ class Emitter {
   std::unordered_map<const Value*, int32_t> id_of_;
   std::unordered_map<const Value*, size_t> block_of_;  // of roots
   std::vector<Planned> planned_;
+  std::set<int32_t> until_end_;             // ids whose memory outlives the last instruction
   std::map<std::string, int32_t> size_of_;  // computed sizes, by their text
 };
 

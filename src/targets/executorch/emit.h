@@ -25,15 +25,18 @@ struct EmitOptions {
 struct EmittedCall {
   std::string name;            ///< "aten::add.out", or the backend's id
   int region = -1;             ///< position in `regions` for a delegate call
-  const Node* node = nullptr;  ///< of a kernel call; null for size arithmetic
+  const Node* node = nullptr;  ///< of a kernel call
+  std::string purpose;         ///< of a kernel call without node
   std::vector<int> origins;    ///< indices into Graph::origins
 };
 
 /// Bytes of one thing in the file. The entries of a report sum to the file's size.
 struct SizeEntry {
-  enum class Kind { kProgram, kConstant, kPayload, kNamedData, kPadding };
+  enum class Kind { kProgram, kConstant, kInitialContent, kPayload, kNamedData, kPadding };
   Kind kind = Kind::kProgram;
-  std::string owner;  ///< constants: name of the value; named data: key; payload: "delegate 0"
+  /// constants: name of the value; initial content: the states'; named data: key; payload:
+  /// "delegate 0"
+  std::string owner;
   uint64_t bytes = 0;
   int references = 1;  ///< how many constants or keys share these bytes
 };
@@ -57,13 +60,16 @@ struct EmittedProgram {
 
   // Who refers to what, for the size report.
   std::vector<std::vector<std::string>> constant_owners;  ///< by data_index
+  std::vector<std::string> state_names;                   ///< with initial content
   std::vector<std::string> payload_owners;                ///< by payload number
   std::vector<std::string> named_keys;                    ///< in the order of first mention
 };
 
 /// Emits `graph`: nodes inside a region become one delegate call, every other node one kernel call
 /// of the stock runtime, or nothing when it is a view of static shape. Dead nodes must be gone.
-/// The graph's inputs and outputs become the method's. Deterministic.
+/// The graph's inputs and outputs become the method's. States have memory of their own with initial
+/// content, which the last instructions overwrite: each run of a loaded method finds what the one
+/// before it left. Deterministic.
 /// Errors: kUnsupported listing every node that no kernel expresses, with the reason; kInvalidGraph
 /// when a region is not contiguous.
 Result<EmittedProgram> emit_program(const Graph& graph, std::span<const DelegatedRegion> regions,

@@ -141,6 +141,47 @@ TEST(Emit, StaticViewsCostNoInstruction) {
   expect_round_trip(*graph);
 }
 
+TEST(Emit, StatesKeepTheirMemoryAndTheirUpdates) {
+  const auto graph = parse(R"(
+    input %x: f32[4]
+    state %a: f32[4] = random 1
+    state %b: f32[4] = random 2
+    state %c: f32[2,2] = splat 3
+    state %d: f32[4] = splat 5
+    const %k: f32[4] = random 3
+    %sum = add(%a, %x)
+    %view = reshape(%a, shape=[2,2])
+    %back = mul(%view, %c)
+    update %a = %b
+    update %b = %a
+    update %c = %back
+    update %d = %k
+    return %sum, %a, %view, %d, %c
+  )");
+  ASSERT_FALSE(HasFailure());
+  const auto written = write_and_read(*graph);
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  EXPECT_EQ(written->size.total(SizeEntry::Kind::kInitialContent), 4u * 16);
+  const auto raised = raise_program(written->file);
+  ASSERT_TRUE(raised.ok()) << raised.status().message();
+  ASSERT_EQ(raised->graph->state_updates().size(), 4U);
+
+  // States and what becomes of them, as outputs.
+  const auto show_updates = [](const Graph& g) {
+    auto shown = g.clone();
+    for (const StateUpdate& update : shown->state_updates())
+      shown->add_output(update.value, cat("next_", shown->outputs().size()));
+    return shown;
+  };
+  const std::vector<Tensor> inputs = testing::random_inputs(*graph, {}, 1);
+  const auto expected = evaluate(*show_updates(*graph), inputs);
+  const auto found = evaluate(*show_updates(*raised->graph), inputs);
+  ASSERT_TRUE(expected.ok() && found.ok());
+  ASSERT_EQ(found->size(), 9U);
+  for (size_t i = 0; i < expected->size(); ++i)
+    EXPECT_EQ(difference((*expected)[i], (*found)[i]), 0) << i << print(*raised->graph);
+}
+
 TEST(Emit, EqualBytesAreWrittenOnceWhoeverOwnsThem) {
   Graph graph;
   Value* x = graph.add_input("x", {DType::kF32, {2, 3}});

@@ -59,6 +59,8 @@ const char* name(SizeEntry::Kind kind) {
       return "program";
     case SizeEntry::Kind::kConstant:
       return "constant";
+    case SizeEntry::Kind::kInitialContent:
+      return "initial content";
     case SizeEntry::Kind::kPayload:
       return "payload";
     case SizeEntry::Kind::kNamedData:
@@ -89,6 +91,10 @@ Result<SizeReport> write_program(const EmittedProgram& program, OutputFile& out)
       case PtePart::Kind::kFlatbuffer:
         report.entries.push_back(
             {Kind::kProgram, std::string(name(part.kind)), part.range.size, 1});
+        break;
+      case PtePart::Kind::kInitial:
+        report.entries.push_back({Kind::kInitialContent, join(program.state_names, ", "),
+                                  part.range.size, static_cast<int>(program.state_names.size())});
         break;
       case PtePart::Kind::kPayload:
         report.entries.push_back({Kind::kPayload,
