@@ -1,4 +1,6 @@
 include(CMakeFindDependencyMacro)
 find_dependency(ZLIB)
+find_dependency(PNG)
+find_dependency(JPEG)
 find_dependency(Threads)
 include(${CMAKE_CURRENT_LIST_DIR}/downhaulTargets.cmake)

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "apps/app_model.h"
 #include "base/strings.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
@@ -30,6 +31,10 @@ class Run final : public Verb {
   void declare(Options& o) override {
     o.positional(&file_, "FILE", "a .pt2 or .pte file");
     o.text(&inputs_, "--inputs", "FILE", "the inputs: safetensors, or JSON {name: nested lists}");
+    o.text(&image_, "--image", "FILE",
+           "a PNG or JPEG image for the only input, prepared as model_spec.json says");
+    o.text(&spec_, "--spec", "FILE",
+           "the model_spec.json that --image goes by (default: the one beside FILE)");
     o.number(&seed_, "--random", "SEED", "random inputs drawn with this seed instead", 0,
              INT64_MAX);
     o.text(&outputs_, "--outputs", "FILE", "where to write the outputs (safetensors)");
@@ -48,8 +53,8 @@ class Run final : public Verb {
     DH_TRY(lower_isa_by_environment());
     how_.threads = static_cast<int>(threads_);
     if (file_.empty()) return invalid_argument("run: give a FILE");
-    if (inputs_.empty() == (seed_ < 0)) {
-      return invalid_argument("run: give either --inputs FILE or --random SEED");
+    if (int{!inputs_.empty()} + int{seed_ >= 0} + int{!image_.empty()} != 1) {
+      return invalid_argument("run: give one of --inputs FILE, --image FILE and --random SEED");
     }
     LoadOptions options;
     options.keep_outputs = keep_;
@@ -59,7 +64,10 @@ class Run final : public Verb {
     }
     const Graph& graph = *artifact.graph;
     std::vector<Tensor> inputs;
-    if (inputs_.empty()) {
+    if (!image_.empty()) {
+      DH_ASSIGN(const Tensor photo, read_image_input(graph));
+      inputs.push_back(photo);
+    } else if (inputs_.empty()) {
       inputs = random_inputs(graph, static_cast<uint64_t>(seed_));
     } else {
       DH_ASSIGN(inputs, read_inputs(inputs_, graph));
@@ -89,6 +97,18 @@ class Run final : public Verb {
     double min = 0, max = 0, mean = 0;
     int64_t not_finite = 0;
   };
+  Result<Tensor> read_image_input(const Graph& graph) const {
+    std::optional<ModelSpec> spec;
+    if (spec_.empty()) {
+      DH_ASSIGN(spec, spec_beside(file_));
+    } else {
+      DH_ASSIGN(spec, read_model_spec(spec_));
+    }
+    DH_ASSIGN(const ImageInput input, find_image_input(graph, spec, file_));
+    DH_ASSIGN(PhotoTensor photo, read_photo(image_, input));
+    return std::move(photo.tensor);
+  }
+
   /// Inputs that do not fit are the fault of their file, not of the command line.
   static Status fault(Status status, const std::string& file) {
     return Status(ErrorKind::kInvalidFile, status.message())
@@ -241,7 +261,7 @@ class Run final : public Verb {
     std::fputs(json.take().c_str(), stdout);
   }
 
-  std::string file_, inputs_, outputs_, labels_;
+  std::string file_, inputs_, image_, spec_, outputs_, labels_;
   std::optional<DelegationReport> delegation_;
   std::vector<std::string> label_names_;
   int64_t top_ = 0;

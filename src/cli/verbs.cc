@@ -35,6 +35,8 @@ VerbList make_verbs() {
   verbs.push_back(make_compare());
   verbs.push_back(make_bench());
   verbs.push_back(make_check());
+  verbs.push_back(make_classify());
+  verbs.push_back(make_segment());
   verbs.push_back(make_completion());
   return verbs;
 }

@@ -8,10 +8,12 @@ namespace downhaul {
 
 std::unique_ptr<Verb> make_bench();
 std::unique_ptr<Verb> make_check();
+std::unique_ptr<Verb> make_classify();
 std::unique_ptr<Verb> make_compare();
 std::unique_ptr<Verb> make_completion();
 std::unique_ptr<Verb> make_inspect();
 std::unique_ptr<Verb> make_lower();
 std::unique_ptr<Verb> make_run();
+std::unique_ptr<Verb> make_segment();
 
 }  // namespace downhaul

@@ -177,12 +177,24 @@ std::optional<Interpolation> interpolation_from_name(std::string_view name) {
 
 Image resize(const Image& image, int64_t width, int64_t height, Interpolation interpolation) {
   DH_CHECK(width > 0 && height > 0 && image.width > 0 && image.height > 0);
-  // A pass that changes nothing would only copy.
-  if (image.width == width) {
-    return image.height == height ? image : resize_columns(image, height, interpolation);
+  // A pass that changes nothing would only copy. Of two passes the rows go first, unless they grow
+  // and the columns shrink: then less is left to do, and Pillow (since 12) does so too. The order
+  // shows where a filter with negative weights overshoots, since each pass clamps.
+  const bool columns_first = width > image.width && height < image.height;
+  const Image* current = &image;
+  Image rows, columns;
+  const auto columns_pass = [&] {
+    if (current->height == height) return;
+    columns = resize_columns(*current, height, interpolation);
+    current = &columns;
+  };
+  if (columns_first) columns_pass();
+  if (current->width != width) {
+    rows = resize_rows(*current, width, interpolation);
+    current = &rows;
   }
-  Image rows = resize_rows(image, width, interpolation);
-  return image.height == height ? rows : resize_columns(rows, height, interpolation);
+  columns_pass();
+  return *current;
 }
 
 std::vector<float> resize_plane(const std::vector<float>& plane, int64_t from_width,

@@ -1,0 +1,107 @@
+#include "apps/app_model.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "base/strings.h"
+#include "formats/sniff.h"
+
+namespace downhaul {
+Result<std::optional<ModelSpec>> spec_beside(const std::string& path) {
+  const std::filesystem::path p(path);
+  const std::filesystem::path folder = is_directory(path) ? p : p.parent_path();
+  const std::string found = (folder / "model_spec.json").string();
+  if (!file_exists(found)) return std::optional<ModelSpec>();
+  DH_ASSIGN(ModelSpec spec, read_model_spec(found));
+  return std::optional<ModelSpec>(std::move(spec));
+}
+
+Result<AppModel> AppModel::load(const std::string& path, const AppModelOptions& options) {
+  AppModel model;
+  std::string file = path;
+  if (sniff(path) == FileType::kModelSpec) {
+    DH_ASSIGN(model.spec_, read_model_spec(path));
+    const bool exported =
+        model.spec_->exported_program.has_value() && !model.spec_->exported_program->found.empty();
+    const bool weights = model.spec_->weights.has_value() && !model.spec_->weights->found.empty();
+    if (!exported && weights) {
+      file = model.spec_->weights->found;
+    } else {
+      DH_ASSIGN(file, require(*model.spec_, model.spec_->exported_program, "exported_program"));
+    }
+  } else {
+    if (options.spec.empty()) {
+      DH_ASSIGN(model.spec_, spec_beside(path));
+    } else {
+      DH_ASSIGN(model.spec_, read_model_spec(options.spec));
+    }
+  }
+  if (model.spec_.has_value() && model.spec_->labels.has_value()) {
+    DH_ASSIGN(const std::string labels, require(*model.spec_, model.spec_->labels, "labels"));
+    DH_ASSIGN(model.labels_, read_labels(labels));
+  }
+  DH_ASSIGN(Artifact artifact, load_artifact(file));
+  model.artifact_ = std::make_unique<Artifact>(std::move(artifact));
+  DH_ASSIGN(model.runner_, Runner::make(model.graph(), options.how));
+  return model;
+}
+
+std::string AppModel::label(int64_t id) const {
+  const auto index = static_cast<size_t>(id);
+  return id >= 0 && index < labels_.size() ? labels_[index] : cat("class ", id);
+}
+
+Result<PhotoTensor> read_photo(const std::string& path, const ImageInput& input) {
+  DH_ASSIGN(Image photo, read_image(path));
+  auto prepared = prepare_image(photo, input.preprocessing, input.height, input.width);
+  if (!prepared.ok()) {
+    return std::move(prepared).status().with_context(cat("'", printable(path), "'"));
+  }
+  Tensor tensor = Tensor::from<float>({1, 3, input.height, input.width}, prepared->values);
+  return PhotoTensor{std::move(photo), std::move(tensor), prepared->placement};
+}
+
+Result<ImageInput> find_image_input(const Graph& graph, const std::optional<ModelSpec>& model_spec,
+                                    const std::string& path) {
+  const auto refuse = [&] {
+    std::vector<std::string> inputs;
+    for (const Value* v : graph.inputs()) inputs.push_back(cat(v->name(), ": ", v->type().str()));
+    return invalid_argument(
+        cat("'", printable(path),
+            "': expected a model of one picture, f32[1,3,height,width]; this one "
+            "takes ",
+            inputs.empty() ? "nothing" : join(inputs, ", ")));
+  };
+  if (graph.inputs().size() != 1) return refuse();
+  const Value& value = *graph.inputs()[0];
+  if (value.dtype() != DType::kF32 || value.rank() != 4) return refuse();
+  const TensorSpec* spec = nullptr;
+  if (model_spec.has_value() && !model_spec->inputs.empty()) {
+    spec = &model_spec->inputs[0];
+    for (const TensorSpec& t : model_spec->inputs) {
+      if (t.name == value.name()) spec = &t;
+    }
+  }
+  const auto size = [&](int64_t axis) {
+    const auto known = value.dim(axis).maybe_value();
+    if (known.has_value()) return *known;
+    const bool stated = spec != nullptr && spec->shape.size() == 4;
+    return stated ? spec->shape[static_cast<size_t>(axis)] : value.dim(axis).max();
+  };
+  ImageInput input;
+  input.height = size(2);
+  input.width = size(3);
+  // A batch that may be 1 is one picture.
+  const Dim& batch = value.dim(0);
+  if (batch.min() > 1 || batch.max() < 1 || size(1) != 3) return refuse();
+  if (spec != nullptr) {
+    input.preprocessing = spec->preprocessing;
+  } else {
+    input.assumed = true;
+    input.preprocessing.mean = {0.485, 0.456, 0.406};
+    input.preprocessing.std = {0.229, 0.224, 0.225};
+  }
+  return input;
+}
+
+}  // namespace downhaul

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/spec/spec.h"
+#include "image/image.h"
+#include "image/preprocess.h"
+#include "report/artifact.h"
+#include "report/runner.h"
+
+/// What an application needs of a model: the program ready to run, and what model_spec.json says of
+/// its inputs, labels and task.
+namespace downhaul {
+
+struct AppModelOptions {
+  /// model_spec.json; "" means the one beside the model's file, if there is one.
+  std::string spec;
+  RunnerOptions how;
+};
+
+class AppModel {
+ public:
+  /// `path`: any artifact that runs, or a model_spec.json, whose program is taken then.
+  /// Errors: as the readers'; kNotFound for a spec that is named and missing.
+  static Result<AppModel> load(const std::string& path, const AppModelOptions& options);
+
+  const std::string& path() const { return artifact_->path; }
+  const Graph& graph() const { return *artifact_->graph; }
+  const std::vector<std::string>& warnings() const { return artifact_->warnings; }
+  const std::optional<ModelSpec>& spec() const { return spec_; }
+  /// In class-id order; empty when the spec names none.
+  const std::vector<std::string>& labels() const { return labels_; }
+  /// The label of a class, or "class 7".
+  std::string label(int64_t id) const;
+  /// Outputs in the graph's order. Not for several callers at a time.
+  /// Errors: kInvalidArgument for inputs that do not fit.
+  Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs) {
+    return runner_->run(inputs);
+  }
+
+ private:
+  std::unique_ptr<Artifact> artifact_;  ///< the runner points into it
+  std::optional<ModelSpec> spec_;
+  std::vector<std::string> labels_;
+  std::unique_ptr<Runner> runner_;
+};
+
+/// The graph input that takes a picture: f32 [1, 3, height, width], and nothing else to fill.
+struct ImageInput {
+  size_t index = 0;
+  int64_t height = 0;
+  int64_t width = 0;
+  Preprocessing preprocessing;
+  bool assumed = false;  ///< no spec states the preprocessing
+};
+/// Whether the program of `path` takes one picture. Errors: kInvalidArgument saying what it takes
+/// instead. Sizes that the program leaves open come from the spec's shape. Without a spec: resized
+/// to the input's size, mean and std of ImageNet, which nearly every published network was trained
+/// with.
+Result<ImageInput> find_image_input(const Graph& graph, const std::optional<ModelSpec>& spec,
+                                    const std::string& path);
+/// The spec beside a model's file or in its folder, if there is one.
+/// Errors: those of a spec that cannot be read.
+Result<std::optional<ModelSpec>> spec_beside(const std::string& path);
+
+/// A picture as the model takes it: f32[1,3,height,width]. Errors: as read_image and prepare_image,
+/// with the path.
+struct PhotoTensor {
+  Image photo;
+  Tensor tensor;
+  Placement placement;
+};
+Result<PhotoTensor> read_photo(const std::string& path, const ImageInput& input);
+
+}  // namespace downhaul
