@@ -36,6 +36,8 @@ kernels::Conv2d describe_conv(const Node& node, const kernels::Image& in) {
                  .dilation_h = dilation[0],
                  .dilation_w = dilation[1]};
   conv.out_stride = conv.channels_out;
+  // Twice as fast where it applies, and as exact for whole models: docs/engine.md.
+  conv.may_reassociate = true;
   return conv;
 }
 

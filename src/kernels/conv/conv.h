@@ -31,8 +31,8 @@ struct Conv2d {
   int64_t out_stride = 1;  ///< elements from pixel to pixel of the result
   /// The input is NCHW and contiguous (in.stride is not read). Only where can_read_planes().
   bool planes_in = false;
-  /// Allows kernels that sum in another order: Winograd, with errors of about 1e-6
-  /// of the largest sum of absolute products.
+  /// Allows kernels that sum in another order: Winograd, with errors of about 2e-7
+  /// of the largest sum of absolute products, twice those of sums in order.
   bool may_reassociate = false;
 
   int64_t height_out() const {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 /// The transforms of Winograd's F(4x4, 3x3): 16 results of a 3x3 convolution from 36 products
-/// instead of 144. With points 0, 1, -1, 2, -2 and infinity:
+/// instead of 144. With points 0, sqrt(1/2), -sqrt(1/2), sqrt(2), -sqrt(2) and infinity:
 ///   Y = A^T [(G g G^T) * (B^T d B)] A,
 /// d 6x6 pixels, g 3x3 weights, Y 4x4 results; the products in the middle, summed over channels,
 /// are 36 matrix products.
