@@ -111,7 +111,7 @@ std::string_view instruction_set() { return downhaul::name(active_isa()); }
 
 struct Model::Impl {
   std::shared_ptr<EngineModel> engine;
-  std::vector<TensorInfo> inputs, outputs;
+  std::vector<TensorInfo> inputs, outputs, states;
   std::vector<std::string> warnings;
 };
 
@@ -216,6 +216,8 @@ Status Session::run(std::span<const Input> inputs, std::span<const Output> outpu
   });
 }
 
+void Session::reset_state() { impl_->session.reset_state(); }
+
 int Session::num_threads() const { return impl_->session.num_threads(); }
 
 Model::Model(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -237,6 +239,7 @@ Result<Model> Model::load(const std::string& path, const LoadOptions& options) {
     for (const downhaul::Output& o : graph.outputs()) {
       impl->outputs.push_back(info_of(o.name, o.value->type()));
     }
+    for (const Value* v : graph.states()) impl->states.push_back(info_of(v->name(), v->type()));
     impl->warnings = std::move(artifact->warnings);
     return Model(std::move(impl));
   });
@@ -244,6 +247,7 @@ Result<Model> Model::load(const std::string& path, const LoadOptions& options) {
 
 const std::vector<TensorInfo>& Model::inputs() const { return impl_->inputs; }
 const std::vector<TensorInfo>& Model::outputs() const { return impl_->outputs; }
+const std::vector<TensorInfo>& Model::states() const { return impl_->states; }
 const std::vector<std::string>& Model::warnings() const { return impl_->warnings; }
 
 Result<Session> Model::new_session(const SessionOptions& options) const {

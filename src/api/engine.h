@@ -141,7 +141,11 @@ struct SessionOptions {
   int num_threads = 1;  ///< in [1, 1024]; the caller of `run` is one of them
 };
 
-/// One stream of runs: activations and threads of its own, weights shared.
+/// One stream of runs: activations, threads and state of its own, weights shared.
+///
+/// State: buffers that the model itself changes (a cache, a counter; Model::states). A new session
+/// has them as the file has them; each run finds what the last one left, whatever the sizes of its
+/// inputs; a run that fails changes none. Other sessions do not see it.
 class Session {
  public:
   Session(Session&&) noexcept;
@@ -166,6 +170,9 @@ class Session {
   /// the content of the outputs is unspecified, and the session may be used again.
   Status run(std::span<const Input> inputs, std::span<const Output> outputs);
 
+  /// State as the file has it, as in a new session. Nothing to do for a model without.
+  void reset_state();
+
   int num_threads() const;
 
  private:
@@ -189,6 +196,8 @@ class Model {
   /// In the order in which `run` takes and gives them.
   const std::vector<TensorInfo>& inputs() const;
   const std::vector<TensorInfo>& outputs() const;
+  /// Buffers that runs change; see Session. Empty for most models.
+  const std::vector<TensorInfo>& states() const;
   /// What the reader found odd about the file, a line each.
   const std::vector<std::string>& warnings() const;
 

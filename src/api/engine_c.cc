@@ -211,3 +211,5 @@ dh_code dh_session_run(dh_session* session, const dh_input* inputs, size_t num_i
     return finish(status);
   });
 }
+
+void dh_session_reset_state(dh_session* session) { session->session.reset_state(); }

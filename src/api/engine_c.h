@@ -111,6 +111,8 @@ DH_API dh_code dh_session_output_sizes(const dh_session* session, size_t index, 
                                        int32_t capacity, int32_t* rank);
 DH_API dh_code dh_session_run(dh_session* session, const dh_input* inputs, size_t num_inputs,
                               const dh_output* outputs, size_t num_outputs);
+/* Buffers that runs change are again as the file has them. */
+DH_API void dh_session_reset_state(dh_session* session);
 
 #ifdef __cplusplus
 }

@@ -28,10 +28,21 @@ std::shared_ptr<EngineModel> EngineModel::as_it_is(const Graph& graph) {
 }
 
 Session::Session(std::shared_ptr<EngineModel> model, const EngineOptions& options)
-    : model_(std::move(model)), options_(options), pool_(options.num_threads) {}
+    : model_(std::move(model)), options_(options), pool_(options.num_threads) {
+  reset_state();
+}
 
 Session::~Session() {
   if (arena_ != nullptr) ::munmap(arena_, arena_bytes_);
+}
+
+void Session::reset_state() {
+  const std::vector<Value*>& states = model_->graph().states();
+  for (size_t i = 0; i < states.size(); ++i) {
+    const Tensor& initial = states[i]->constant();
+    if (state_.size() <= i) state_.emplace_back(initial.dtype(), initial.sizes());
+    std::copy_n(initial.bytes().data(), initial.num_bytes(), state_[i].mutable_data<uint8_t>());
+  }
 }
 
 Status Session::reshape(const Bindings& bindings) {
@@ -68,6 +79,9 @@ Status Session::reshape(const Bindings& bindings) {
   for (size_t i = 0; i < pointers_.size(); ++i) {
     const Buffer& buffer = plan_->buffers[i];
     if (buffer.kind == Buffer::Kind::kArena) pointers_[i] = arena_ + buffer.offset;
+    if (buffer.kind == Buffer::Kind::kState) {
+      pointers_[i] = reinterpret_cast<std::byte*>(state_[buffer.index].mutable_data<uint8_t>());
+    }
     // Kernels only read constants.
     if (buffer.kind == Buffer::Kind::kConstant) {
       pointers_[i] = const_cast<std::byte*>(buffer.constant);

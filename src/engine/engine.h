@@ -26,7 +26,7 @@ struct EngineOptions {
 class EngineModel {
  public:
   /// `graph` is copied and rewritten; constants keep pointing into their files.
-  /// Errors: kInvalidGraph from the rewrites. State buffers begin anew in every run.
+  /// Errors: kInvalidGraph from the rewrites.
   /// `cache_folder`, unless empty, keeps packed weights for later processes (see Weights).
   static Result<std::shared_ptr<EngineModel>> prepare(const Graph& graph,
                                                       std::string cache_folder = "");
@@ -44,7 +44,12 @@ class EngineModel {
   engine::Weights weights_;
 };
 
-/// One stream of runs: activations and threads of its own. Not for several callers at a time.
+/// One stream of runs: activations, threads and state of its own. Not for several callers at a
+/// time.
+///
+/// State is what a model changes of its own buffers (a cache, a counter). It begins with the file's
+/// content, and a run that succeeds leaves behind what the next one finds, whatever the sizes of
+/// the inputs. A run that fails changes nothing.
 class Session {
  public:
   Session(std::shared_ptr<EngineModel> model, const EngineOptions& options = {});
@@ -64,6 +69,9 @@ class Session {
   /// (see Step::is_reference).
   Status run(std::span<const void* const> inputs, std::span<void* const> outputs);
 
+  /// State as the file has it, as in a new session.
+  void reset_state();
+
   /// Null before the first reshape.
   const engine::Plan* plan() const { return plan_.get(); }
   const EngineModel& model() const { return *model_; }
@@ -80,6 +88,7 @@ class Session {
   Bindings bindings_;
   std::unique_ptr<Graph> specialized_;  ///< what the plan points into, when sizes are dynamic
   std::unique_ptr<engine::Plan> plan_;
+  std::vector<Tensor> state_;  ///< of each of the graph's states
   std::byte* arena_ = nullptr;
   size_t arena_bytes_ = 0;
   std::vector<std::byte*> pointers_;  ///< of each buffer

@@ -312,22 +312,74 @@ TEST(Engine, ReshapesForEachSizeOfADynamicModel) {
   EXPECT_FALSE(session.run(testing::random_inputs(*graph, {{"s", 41}}, 4)).ok());
 }
 
-TEST(Engine, StateBeginsAnewInEveryRun) {
+TEST(Engine, StateIsKeptFromRunToRunUntilItIsReset) {
   const auto graph = parse(R"(graph g {
   input %x: f32[4]
   state %count: f32[4] = splat 2
   %y: f32[4] = add(%x, %count)
-  return %y as "y"
+  return %y as "y", %count as "before"
   update %count = %y
 }
 )");
-  const auto inputs = testing::random_inputs(*graph, {}, 3);
-  Session session(EngineModel::as_it_is(*graph));
-  for (int run = 0; run < 2; ++run) {
-    const auto found = session.run(inputs);
-    ASSERT_TRUE(found.ok()) << found.status().message();
-    expect_close(*found, *evaluate(*graph, inputs), cat("run ", run));
+  const auto x = Tensor::from<float>({4}, std::vector<float>{1, 2, 3, 4});
+  const auto model = EngineModel::as_it_is(*graph);
+  Session session(model);
+  Session other(model);
+  for (int round = 0; round < 2; ++round) {
+    for (int run = 1; run <= 3; ++run) {
+      const auto found = session.run({x});
+      ASSERT_TRUE(found.ok()) << found.status().message();
+      for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ((*found)[0].at(i), 2 + run * x.at(i));
+        EXPECT_EQ((*found)[1].at(i), 2 + (run - 1) * x.at(i)) << "what the run began with";
+      }
+    }
+    session.reset_state();
   }
+  EXPECT_EQ((*other.run({x}))[0].at(0), 3) << "a session of its own";
+  EXPECT_EQ(graph->states()[0]->constant().at(0), 2) << "the model stays as it is";
+}
+
+TEST(Engine, StatesChangePlacesAndSurviveOtherSizes) {
+  const auto graph = parse(R"(graph g {
+  symbol s in [1, 9]
+  input %x: f32[s]
+  state %a: f32[2] = [1, 2]
+  state %b: f32[2] = [3, 4]
+  %y: f32[s] = neg(%x)
+  return %y as "y", %a as "a", %b as "b"
+  update %a = %b
+  update %b = %a
+}
+)");
+  Session session(EngineModel::as_it_is(*graph));
+  for (const int64_t size : {1, 9, 9, 2}) {
+    static int run = 0;
+    const auto found = session.run(testing::random_inputs(*graph, {{"s", size}}, 4));
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_EQ((*found)[1].at(0), run % 2 == 0 ? 1 : 3);
+    EXPECT_EQ((*found)[2].at(1), run % 2 == 0 ? 4 : 2);
+    ++run;
+  }
+}
+
+TEST(Engine, ARunThatFailsLeavesTheStateAsItWas) {
+  const auto graph = parse(R"(graph g {
+  input %i: i64[1]
+  state %n: f32[1] = splat 0
+  const %one: f32[1] = [1]
+  const %t: f32[3,1] = [5, 6, 7]
+  %m: f32[1] = add(%n, %one)
+  %e: f32[1,1] = embedding(%t, %i)
+  return %m as "m", %e as "e"
+  update %n = %m
+}
+)");
+  Session session(EngineModel::as_it_is(*graph));
+  const auto index = [](int64_t i) { return Tensor::from<int64_t>({1}, std::vector<int64_t>{i}); };
+  EXPECT_EQ((*session.run({index(0)}))[0].at(0), 1);
+  EXPECT_FALSE(session.run({index(3)}).ok());
+  EXPECT_EQ((*session.run({index(2)}))[0].at(0), 2);
 }
 
 TEST(Engine, AnInputThatDoesNotFitIsRefused) {

@@ -171,10 +171,23 @@ void PlanBuilder::set_constant(const Value* value, Tensor tensor) {
   views_[value] = view_of_constant(plan_.held.back());
 }
 
-View PlanBuilder::derive(const Value* value) {
-  if (value->is_constant() || value->kind() == Value::Kind::kState) {
-    return view_of_constant(value->constant());
+View PlanBuilder::view_of_state(const Value* state) {
+  auto [found, is_new] = state_buffers_.try_emplace(state, 0);
+  if (is_new) {
+    const auto& states = graph_.states();
+    Buffer buffer;
+    buffer.kind = Buffer::Kind::kState;
+    buffer.index =
+        static_cast<size_t>(std::find(states.begin(), states.end(), state) - states.begin());
+    buffer.bytes = static_cast<uint64_t>(elements(state)) * item_size(state->dtype());
+    found->second = new_buffer(buffer);
   }
+  return {{found->second, 0}, state->dtype(), sizes(state), contiguous_strides(sizes(state))};
+}
+
+View PlanBuilder::derive(const Value* value) {
+  if (value->is_constant()) return view_of_constant(value->constant());
+  if (value->kind() == Value::Kind::kState) return view_of_state(value);
   const Node* node = value->producer();
   DH_CHECK(node != nullptr);  // inputs are there from the start
   const View from = view(node->operand(0));
@@ -220,11 +233,16 @@ View PlanBuilder::view(const Value* value) {
 }
 
 View PlanBuilder::copy_of(const View& from, const Node* reason) {
-  // The copy is a step of its own, before the one that is being built.
-  const std::vector<int> outer = std::exchange(touched_, {});
   Buffer buffer;
   buffer.bytes = static_cast<uint64_t>(product(from.sizes)) * item_size(from.dtype);
   View to{{new_buffer(buffer), 0}, from.dtype, from.sizes, contiguous_strides(from.sizes)};
+  emit_copy(from, to, reason);
+  return to;
+}
+
+void PlanBuilder::emit_copy(const View& from, const View& to, const Node* reason) {
+  // The copy is a step of its own, before the one that is being built.
+  const std::vector<int> outer = std::exchange(touched_, {});
   touch(from.ref.buffer);
   touch(to.ref.buffer);
   const Joined j = join_dims(from.sizes, from.strides, to.strides);
@@ -239,7 +257,6 @@ View PlanBuilder::copy_of(const View& from, const Node* reason) {
     if (!empty) kernels::permute(permute, run.at<void>(source), run.at<void>(target), run.pool);
   });
   touched_ = outer;
-  return to;
 }
 
 Ref PlanBuilder::dense(const Value* value) {
@@ -306,8 +323,24 @@ Status PlanBuilder::plan_outputs() {
   return {};
 }
 
+void PlanBuilder::plan_state_updates() {
+  // Content that is another state's old one is read before any is written.
+  std::vector<std::pair<View, View>> copies;
+  for (const StateUpdate& update : graph_.state_updates()) {
+    if (update.value == update.state) continue;
+    View from = view(update.value);
+    touched_.clear();
+    if (plan_.buffers[static_cast<size_t>(from.ref.buffer)].kind == Buffer::Kind::kState) {
+      from = copy_of(from, update.value->producer());
+    }
+    copies.emplace_back(from, view_of_state(update.state));
+  }
+  for (const auto& [from, to] : copies) emit_copy(from, to, nullptr);
+}
+
 Result<Plan> PlanBuilder::finish() {
   DH_TRY(plan_outputs());
+  plan_state_updates();
   std::vector<PlanBlock> blocks;
   std::vector<Buffer*> placed;
   for (Buffer& buffer : plan_.buffers) {

@@ -69,9 +69,9 @@ struct Step {
 };
 
 struct Buffer {
-  enum class Kind { kArena, kInput, kOutput, kConstant };
+  enum class Kind { kArena, kInput, kOutput, kConstant, kState };
   Kind kind = Kind::kArena;
-  size_t index = 0;  ///< of the input or output
+  size_t index = 0;  ///< of the input, output or state
   uint64_t bytes = 0;
   uint64_t offset = 0;  ///< in the arena
   const std::byte* constant = nullptr;
@@ -103,8 +103,8 @@ struct PlanOptions {
 Result<std::unique_ptr<Graph>> specialize(const Graph& graph, const Bindings& bindings);
 
 /// Lays out a graph of static sizes, which must outlive the plan. Errors: kUnsupported for a tensor
-/// too large to address. State buffers have their initial content in every run; what would be
-/// written to them is computed and dropped, as evaluate does.
+/// too large to address. The last steps of the plan write the new content of state buffers, so that
+/// a run that fails leaves them as they were.
 Result<Plan> make_plan(const Graph& graph, Weights& weights, const PlanOptions& options);
 
 /// What the planners of single operators (steps/*.cc) work with. Views are free: reshape, permute,
@@ -147,8 +147,11 @@ class PlanBuilder {
   void touch(int buffer);
   View derive(const Value* value);
   View view_of_constant(const Tensor& tensor);
+  View view_of_state(const Value* state);
   View copy_of(const View& from, const Node* reason);
+  void emit_copy(const View& from, const View& to, const Node* reason);
   Status plan_outputs();
+  void plan_state_updates();
 
   const Graph& graph_;
   Weights& weights_;
@@ -157,6 +160,7 @@ class PlanBuilder {
   std::unordered_map<const Value*, Sizes> sizes_;
   std::unordered_map<const Value*, View> views_;
   std::unordered_map<const void*, int> constant_buffers_;
+  std::unordered_map<const Value*, int> state_buffers_;
   std::vector<int> touched_;
 };
 

@@ -35,7 +35,7 @@ Result<std::unique_ptr<Graph>> specialize(const Graph& graph, const Bindings& bi
     made[constant] = out->add_constant(constant->constant(), constant->name());
   }
   for (const Value* state : graph.states()) {
-    made[state] = out->add_constant(state->constant(), state->name());
+    made[state] = out->add_state(state->name(), state->constant());
   }
   for (const auto& node : graph.nodes()) {
     std::vector<Value*> operands;
@@ -59,6 +59,9 @@ Result<std::unique_ptr<Graph>> specialize(const Graph& graph, const Bindings& bi
   }
   for (const Output& output : graph.outputs()) {
     out->add_output(made.at(output.value), output.name);
+  }
+  for (const StateUpdate& update : graph.state_updates()) {
+    out->set_state_update(made.at(update.state), made.at(update.value));
   }
   return out;
 }

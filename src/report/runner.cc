@@ -32,6 +32,7 @@ class EngineRunner final : public Runner {
   EngineRunner(std::shared_ptr<EngineModel> model, int threads)
       : session_(std::move(model), EngineOptions{.num_threads = threads}) {}
   Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs) override {
+    session_.reset_state();
     return session_.run(inputs);
   }
 

@@ -22,6 +22,7 @@ class Runner {
   /// Errors: those of the engine's preparation.
   static Result<std::unique_ptr<Runner>> make(const Graph& graph, const RunnerOptions& options);
   virtual ~Runner() = default;
+  /// Buffers that the model changes begin with the file's content each time.
   /// Errors: kInvalidArgument for inputs that do not fit; as the kernels'.
   virtual Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs) = 0;
 };

@@ -99,6 +99,22 @@ def test_a_changed_bias_is_found(model, name, backend, models, lowered, weights,
 
 
 @pytest.mark.parametrize("backend", ["portable", "xnnpack"])
+@pytest.mark.parametrize("model,name", CASES[1:3])
+def test_a_changed_bias_of_a_stock_file_is_found(model, name, backend, models, lowered, weights, tmp_path):
+    """Against the program it was made of, and against our lowering, whose graph has other nodes."""
+    folder = models[model]
+    state = weights(model)
+    key = next(k for k in state if k.endswith(name))
+    bad = poked(models.stock(model, backend), state[key], 3, float(state[key][3]) + 0.75, tmp_path / "bad.pte")
+    for first in (folder / "model.pt2", models.stock(model, backend), lowered(model, backend)):
+        done = run("compare", first, bad, "--json")
+        assert done.returncode == 3, done.stdout + done.stderr
+        found = json.loads(done.stdout)["first_divergence"]
+        assert found["b"] is not None and found["difference"] == pytest.approx(0.75, rel=0.05), found
+        assert key in json.dumps(found) or "bias" in " ".join(found["weights"]), found
+
+
+@pytest.mark.parametrize("backend", ["portable", "xnnpack"])
 def test_names_that_a_file_carries_are_used(backend, models, downhaul, weights, tmp_path):
     folder = models["distilbert_fillmask"]
     good = downhaul.lower(folder, backend, tmp_path, "--embed-nodes")
