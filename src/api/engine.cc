@@ -226,7 +226,7 @@ Result<Model> Model::load(const std::string& path, const LoadOptions& options) {
   return guarded([&]() -> Result<Model> {
     static const downhaul::Status isa = lower_isa_by_environment();
     if (!isa.ok()) return public_status(isa);
-    auto artifact = load_artifact(path, {.keep_outputs = options.keep_outputs});
+    auto artifact = load_artifact(path, {.keep_outputs = options.keep_outputs, .model = {}});
     if (!artifact.ok()) return public_status(std::move(artifact).status());
     auto engine = EngineModel::prepare(*artifact->graph, options.cache_folder);
     if (!engine.ok()) {

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/strings.h"
+#include "cli/model_flags.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
 #include "formats/json/json.h"
@@ -29,8 +30,10 @@ class Bench final : public Verb {
            "  downhaul bench --compare old.json new.json";
   }
   void declare(Options& o) override {
-    o.positionals(&files_, "FILE", ".pt2 and .pte files; with --compare two results of --json",
+    o.positionals(&files_, "FILE",
+                  ".pt2 and .pte files and checkpoints; with --compare two results of --json",
                   false);
+    model_.declare(o);
     o.flag(&compare_, "--compare", "say whether two results differ by more than their noise");
     o.number(&threads_, "--threads", "N", "threads to use", 1, 1024);
     o.number(&bench_.warmups, "--warmups", "N", "runs before those that count (default 10)", 0,
@@ -52,6 +55,7 @@ class Bench final : public Verb {
     if (compare_) return run_compare();
     if (files_.empty()) return invalid_argument("bench: give a FILE");
     bench_.threads = static_cast<int>(threads_);
+    DH_ASSIGN(bench_.model, model_.options());
     bench_.seed = static_cast<uint64_t>(seed_);
     BenchmarkReport report;
     report.machine = this_machine(bench_.threads, build_type(), version());
@@ -104,6 +108,7 @@ class Bench final : public Verb {
   }
 
   std::vector<std::string> files_;
+  ModelFlags model_;
   BenchmarkOptions bench_;
   int64_t threads_ = 1;
   int64_t seed_ = 1;

@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "base/strings.h"
+#include "cli/model_flags.h"
 #include "cli/verbs.h"
 #include "formats/json/json.h"
 #include "kernels/isa.h"
@@ -23,7 +24,9 @@ class Compare final : public Verb {
            "  downhaul compare ours.pte theirs.pte --inputs pictures.safetensors";
   }
   void declare(Options& o) override {
-    o.positionals(&files_, "FILE", "two .pt2 or .pte files; the second is held against the first");
+    o.positionals(&files_, "FILE",
+                  "two .pt2, .pte or checkpoints; the second is held against the first");
+    model_.declare(o);
     o.list(&compare_.inputs, "--inputs", "FILE",
            "inputs by the first file's names: safetensors, or JSON; may be repeated");
     o.number(&seed_, "--random", "SEED", "seed of the random inputs", 0, INT64_MAX);
@@ -43,8 +46,10 @@ class Compare final : public Verb {
       return invalid_argument("compare: --given-only needs --inputs FILE");
     }
     std::vector<Artifact> loaded;
+    LoadOptions options;
+    DH_ASSIGN(options.model, model_.options());
     for (const std::string& path : files_) {
-      DH_ASSIGN(Artifact artifact, load_artifact(path));
+      DH_ASSIGN(Artifact artifact, load_artifact(path, options));
       for (const std::string& w : artifact.warnings) {
         std::fprintf(stderr, "downhaul: warning: %s\n", w.c_str());
       }
@@ -68,6 +73,7 @@ class Compare final : public Verb {
 
  private:
   std::vector<std::string> files_;
+  ModelFlags model_;
   CompareOptions compare_;
   int64_t seed_ = 1;
   int64_t threads_ = 1;

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "base/strings.h"
+#include "cli/model_flags.h"
 #include "cli/verbs.h"
 #include "dialects/spellings.h"
 #include "dialects/xnn/emit.h"
@@ -75,11 +76,12 @@ Result<Inspection> inspect_pte(const std::string& path) {
   return out;
 }
 
-Result<Inspection> inspect_pt2(const std::string& path) {
-  DH_ASSIGN(const Artifact artifact, load_artifact(path));
+Result<Inspection> inspect_graph(const std::string& path, const LoadOptions& options) {
+  DH_ASSIGN(const Artifact artifact, load_artifact(path, options));
   Inspection out;
   out.path = path;
-  out.kind = "exported PyTorch program";
+  out.kind =
+      artifact.kind == Artifact::Kind::kCheckpoint ? "checkpoint" : "exported PyTorch program";
   out.facts = artifact.facts;
   take_graph(*artifact.graph, out);
   uint64_t weights = 0;
@@ -93,10 +95,10 @@ Result<Inspection> inspect_pt2(const std::string& path) {
   return out;
 }
 
-Result<Inspection> inspect_file(const std::string& path) {
+Result<Inspection> inspect_file(const std::string& path, const LoadOptions& options) {
   const FileType type = sniff(path);
   if (type == FileType::kPte || path.ends_with(".pte")) return inspect_pte(path);
-  return inspect_pt2(path);
+  return inspect_graph(path, options);
 }
 
 std::string text_of(const Inspection& f) {
@@ -246,7 +248,9 @@ class Inspect final : public Verb {
            "Example:\n  downhaul inspect ours.pte theirs.pte";
   }
   void declare(Options& o) override {
-    o.positionals(&files_, "FILE", ".pt2 and .pte files, whoever made them", false);
+    o.positionals(&files_, "FILE", ".pt2 and .pte files, whoever made them, and checkpoints",
+                  false);
+    model_.declare(o);
     o.flag(&ops_, "--ops", "print every operator and its spelling in each format");
     o.flag(&graph_, "--graph", "print the graph in its text form");
     o.flag(&json_, "--json", "print JSON");
@@ -258,8 +262,10 @@ class Inspect final : public Verb {
     }
     if (files_.empty()) return invalid_argument("inspect: give a FILE");
     std::vector<Inspection> files;
+    LoadOptions options;
+    DH_ASSIGN(options.model, model_.options());
     for (const std::string& path : files_) {
-      DH_ASSIGN(Inspection f, inspect_file(path));
+      DH_ASSIGN(Inspection f, inspect_file(path, options));
       files.push_back(std::move(f));
     }
     if (json_) {
@@ -276,7 +282,7 @@ class Inspect final : public Verb {
     if (files.size() > 1) std::fputs(side_by_side(files).c_str(), stdout);
     if (graph_) {
       for (const std::string& path : files_) {
-        DH_ASSIGN(const Artifact artifact, load_artifact(path));
+        DH_ASSIGN(const Artifact artifact, load_artifact(path, options));
         std::fputs(print(*artifact.graph).c_str(), stdout);
       }
     }
@@ -284,6 +290,7 @@ class Inspect final : public Verb {
   }
 
  private:
+  ModelFlags model_;
   std::vector<std::string> files_;
   bool ops_ = false;
   bool graph_ = false;

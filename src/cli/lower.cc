@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "base/strings.h"
+#include "cli/model_flags.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
-#include "dialects/aten/aten.h"
 #include "formats/sniff.h"
 #include "formats/spec/spec.h"
 #include "ir/text.h"
@@ -32,11 +32,12 @@ double milliseconds_since(Clock::time_point begin) {
 
 /// What is lowered and where the result goes.
 struct Job {
-  std::string source;  ///< .pt2 or .pte
+  std::string source;  ///< .pt2, .pte or checkpoint
   std::string name;
   std::string model_id;
   std::optional<int64_t> seq_len;
   std::string folder;
+  models::BuildOptions model;  ///< for a checkpoint
 };
 
 std::string stem_of(const std::string& path) {
@@ -46,10 +47,16 @@ std::string stem_of(const std::string& path) {
   return stem;
 }
 
-Result<Job> job_of_spec(const std::string& path) {
+/// The exported program that a spec names, or else its weights.
+Result<Job> job_of_spec(const std::string& path, const models::BuildOptions& options) {
   DH_ASSIGN(const ModelSpec spec, read_model_spec(path));
-  DH_ASSIGN(std::string source, require(spec, spec.exported_program, "exported_program"));
-  return Job{std::move(source), spec.name, spec.model_id, spec.seq_len, spec.folder};
+  const bool exported = spec.exported_program && !spec.exported_program->found.empty();
+  const bool from_weights = !exported && spec.weights;
+  DH_ASSIGN(std::string source, from_weights
+                                    ? require(spec, spec.weights, "weights")
+                                    : require(spec, spec.exported_program, "exported_program"));
+  return Job{std::move(source), spec.name,   spec.model_id,
+             spec.seq_len,      spec.folder, build_options(spec, options)};
 }
 
 /// The part of `options` that concerns the passes of one pipeline; what the other one knows is
@@ -110,24 +117,29 @@ class Lower final : public Verb {
  public:
   std::string_view name() const override { return "lower"; }
   std::string_view summary() const override {
-    return "Lower an exported program to an ExecuTorch .pte file";
+    return "Lower an exported program or a checkpoint to an ExecuTorch .pte file";
   }
   std::string_view details() const override {
     return "Examples:\n"
            "  downhaul lower --spec artifacts/distilbert/model_spec.json --backend xnnpack\n"
            "  downhaul lower model.pt2 --backend portable --out build\n"
+           "  downhaul lower distilbert-base-uncased --head mlm --seq-len 128 --backend xnnpack\n"
+           "  downhaul lower mobilenet_v2.pth --model-id mobilenet_v2 --backend xnnpack\n"
            "  downhaul lower lraspp.pt2 --backend xnnpack --output out\n"
            "  downhaul lower model.pt2 --backend xnnpack --print-after all --disable "
            "fold_constants";
   }
 
   void declare(Options& o) override {
-    o.positional(&file_, "FILE", "a .pt2 (or a .pte, to lower it again)");
-    o.text(&spec_, "--spec", "FILE", "model_spec.json that names the exported program");
+    o.positional(&file_, "FILE",
+                 "a .pt2, a checkpoint (folder or weights), or a .pte to lower it again");
+    o.text(&spec_, "--spec", "FILE",
+           "model_spec.json that names the exported program or the weights");
     o.choice(&backend_, "--backend", {"portable", "xnnpack"}, "what the file is for");
     o.text(&out_, "--out", "DIR", "folder for the results (default: beside the spec or the model)");
     o.text(&name_, "--name", "NAME",
            "base of the output names (default: from the spec or the file)");
+    model_.declare(o);
     o.list(&outputs_, "--output", "NAME", "keep only this output of the model; may be repeated");
     o.flag(&exact_select_, "--exact-select",
            "pick rows by a kernel outside the delegates, so that non-finite values in other rows "
@@ -236,14 +248,22 @@ class Lower final : public Verb {
       return invalid_argument("lower: give either a FILE or --spec FILE");
     }
     Job job;
+    DH_ASSIGN(const models::BuildOptions model, model_.options());
     if (!spec_.empty()) {
-      DH_ASSIGN(job, job_of_spec(spec_));
+      DH_ASSIGN(job, job_of_spec(spec_, model));
     } else if (sniff(file_) == FileType::kModelSpec) {
-      DH_ASSIGN(job, job_of_spec(file_));
+      DH_ASSIGN(job, job_of_spec(file_, model));
     } else {
       job.source = file_;
       job.name = stem_of(file_);
       job.folder = std::filesystem::path(file_).parent_path().string();
+      job.model = model;
+      if (is_directory(file_)) {
+        // Its own name, not "." or what a trailing slash leaves; the results go into the folder.
+        std::error_code error;
+        job.name = std::filesystem::canonical(file_, error).filename().string();
+        job.folder = file_;
+      }
     }
     if (!out_.empty()) job.folder = out_;
     if (job.folder.empty()) job.folder = ".";
@@ -258,10 +278,13 @@ class Lower final : public Verb {
   Result<std::unique_ptr<Graph>> load(const Job& job) {
     LoadOptions options;
     options.keep_outputs = outputs_;
+    options.model = job.model;
     DH_ASSIGN(Artifact artifact, load_artifact(job.source, options));
     for (const std::string& w : artifact.warnings) {
       std::fprintf(stderr, "downhaul: warning: %s\n", w.c_str());
     }
+    if (artifact.kind == Artifact::Kind::kCheckpoint) facts_ = std::move(artifact.facts);
+    unused_ = std::move(artifact.unused_weights);
     return std::move(artifact.graph);
   }
 
@@ -270,6 +293,7 @@ class Lower final : public Verb {
     say("verifying");
     LoadOptions options;
     options.keep_outputs = outputs_;
+    options.model = job.model;
     DH_ASSIGN(const Artifact source, load_artifact(job.source, options));
     DH_ASSIGN(const Artifact written, load_artifact(pte));
     DH_ASSIGN(verification_, compare_artifacts(source, written, {}));
@@ -284,6 +308,9 @@ class Lower final : public Verb {
   Result<std::string> describe(const Job& job, const std::string& pte, const Graph& graph,
                                const Lowered& lowered, const PassLog& log, int64_t nodes_before);
 
+  ModelFlags model_;
+  std::vector<std::pair<std::string, std::string>> facts_;  // of a checkpoint
+  std::vector<std::string> unused_;                         // its tensors that are not in the graph
   std::string file_, spec_, backend_, out_, name_, stop_after_;
   std::vector<std::string> outputs_, print_after_, disable_;
   std::optional<Comparison> verification_;
@@ -317,7 +344,15 @@ Result<std::string> Lower::describe(const Job& job, const std::string& pte, cons
   json.field("model", job.name);
   json.field("model_id", job.model_id);
   json.field("backend", backend_);
-  json.field("exported_program", job.source);
+  json.field(facts_.empty() ? "exported_program" : "checkpoint", job.source);
+  if (!facts_.empty()) {
+    json.key("built").begin_object();
+    for (const auto& [key, value] : facts_) {
+      if (!value.empty()) json.field(key, value);
+    }
+    json.field("unused_weights", unused_);
+    json.end_object();
+  }
   json.field("pte", pte);
   json.field("pte_size_mb", static_cast<double>(size.file_size) / 1e6);
   json.key("seq_len");

@@ -6,6 +6,7 @@
 
 #include "apps/app_model.h"
 #include "base/strings.h"
+#include "cli/model_flags.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
 #include "formats/json/json.h"
@@ -21,15 +22,21 @@ namespace {
 class Run final : public Verb {
  public:
   std::string_view name() const override { return "run"; }
-  std::string_view summary() const override { return "Run a .pt2 or .pte file on inputs"; }
+  std::string_view summary() const override {
+    return "Run a .pt2, a .pte or a checkpoint on inputs";
+  }
   std::string_view details() const override {
     return "Inputs are matched by name, or by position with the keys 0, 1, …\n"
+           "A checkpoint's model takes rows and tokens as the inputs have them, unless --seq-len "
+           "or "
+           "--batch say it.\n"
            "Examples:\n"
            "  downhaul run model.pte --inputs x.safetensors --outputs y.safetensors\n"
            "  downhaul run model.pt2 --random 7";
   }
   void declare(Options& o) override {
-    o.positional(&file_, "FILE", "a .pt2 or .pte file");
+    o.positional(&file_, "FILE", "a .pt2, a .pte or a checkpoint (folder or weights)");
+    model_.declare(o);
     o.text(&inputs_, "--inputs", "FILE", "the inputs: safetensors, or JSON {name: nested lists}");
     o.text(&image_, "--image", "FILE",
            "a PNG or JPEG image for the only input, prepared as model_spec.json says");
@@ -58,6 +65,8 @@ class Run final : public Verb {
     }
     LoadOptions options;
     options.keep_outputs = keep_;
+    DH_ASSIGN(options.model, model_.options());
+    options.model.open_sizes = !inputs_.empty();
     DH_ASSIGN(const Artifact artifact, load_artifact(file_, options));
     for (const std::string& w : artifact.warnings) {
       std::fprintf(stderr, "downhaul: warning: %s\n", w.c_str());
@@ -261,6 +270,7 @@ class Run final : public Verb {
     std::fputs(json.take().c_str(), stdout);
   }
 
+  ModelFlags model_;
   std::string file_, inputs_, image_, spec_, outputs_, labels_;
   std::optional<DelegationReport> delegation_;
   std::vector<std::string> label_names_;

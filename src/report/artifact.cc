@@ -97,6 +97,21 @@ Result<Artifact> load_pte(const std::string& path, const LoadOptions& options) {
   return artifact;
 }
 
+Result<Artifact> load_checkpoint(const std::string& path, const LoadOptions& options) {
+  DH_ASSIGN(models::BuiltModel model, models::build_checkpoint(path, options.model));
+  Artifact artifact;
+  artifact.kind = Artifact::Kind::kCheckpoint;
+  artifact.path = path;
+  artifact.graph = std::move(model.graph);
+  artifact.warnings = std::move(model.warnings);
+  artifact.facts = std::move(model.facts);
+  artifact.task = std::move(model.task);
+  artifact.labels = std::move(model.labels);
+  artifact.unused_weights = std::move(model.unused);
+  DH_TRY(keep_outputs(*artifact.graph, options.keep_outputs));
+  return artifact;
+}
+
 struct TypeRow {
   safetensors::DType file;
   DType ir;
@@ -112,22 +127,45 @@ constexpr TypeRow kTypes[] = {
 
 namespace {
 
+Result<Artifact> load_spec(const std::string& path, const LoadOptions& options) {
+  DH_ASSIGN(const ModelSpec spec, read_model_spec(path));
+  if (spec.exported_program && !(spec.exported_program->found.empty() && spec.weights)) {
+    DH_ASSIGN(const std::string file, require(spec, spec.exported_program, "exported_program"));
+    return load_pt2(file, options);
+  }
+  if (!spec.weights) {
+    return invalid_file(cat("'", printable(path),
+                            "': it names neither an exported_program nor "
+                            "weights"));
+  }
+  DH_ASSIGN(const std::string file, require(spec, spec.weights, "weights"));
+  LoadOptions own = options;
+  own.model = build_options(spec, options.model);
+  return load_checkpoint(file, own);
+}
+
 Result<Artifact> load_by_type(const std::string& path, const LoadOptions& options) {
-  switch (sniff(path)) {
+  constexpr const char* kExpected = "a .pt2 or .pte file or a checkpoint";
+  const FileType type = sniff(path);
+  switch (type) {
     case FileType::kPt2:
       return load_pt2(path, options);
     case FileType::kPte:
       return load_pte(path, options);
+    case FileType::kModelSpec:
+      return load_spec(path, options);
     case FileType::kUnknown:
     case FileType::kZip:
     case FileType::kEmpty: {
       // The reader of the kind that the name promises says best what is wrong inside.
       if (path.ends_with(".pte")) return load_pte(path, options);
       if (path.ends_with(".pt2")) return load_pt2(path, options);
-      return unexpected_file(path, "a .pt2 or .pte file");
+      if (models::is_checkpoint(path)) return load_checkpoint(path, options);
+      return unexpected_file(path, kExpected);
     }
     default:
-      return unexpected_file(path, "a .pt2 or .pte file");
+      if (models::is_checkpoint(path)) return load_checkpoint(path, options);
+      return unexpected_file(path, kExpected);
   }
 }
 
@@ -137,6 +175,39 @@ Result<Artifact> load_artifact(const std::string& path, const LoadOptions& optio
   DH_ASSIGN(Artifact artifact, load_by_type(path, options));
   take_names_from_spec(path, *artifact.graph);
   return artifact;
+}
+
+models::BuildOptions build_options(const ModelSpec& spec, models::BuildOptions options) {
+  if (options.model_id.empty()) options.model_id = spec.model_id;
+  // The head `mlm` of a fill-mask spec is the form that the task wants: one row of logits.
+  if (options.head.empty() || (options.head == "mlm" && spec.task == "fill-mask")) {
+    options.head = models::head_of_task(spec.task);
+    const bool hidden = !spec.outputs.empty() && spec.outputs[0].name == "last_hidden_state";
+    if (hidden) options.head = "base";
+    if (spec.task == "fill-mask-all") options.head = "mlm";
+  }
+  if (!options.seq_len && spec.seq_len) options.seq_len = {*spec.seq_len, *spec.seq_len};
+  if (!options.batch && spec.batch) options.batch = {*spec.batch, *spec.batch};
+  if (!options.mask_token_id) {
+    if (const JsonValue* id = spec.document.find("mask_token_id")) {
+      options.mask_token_id = id->as_int();
+    }
+  }
+  if (!spec.inputs.empty()) {
+    const std::vector<int64_t>& shape = spec.inputs[0].shape;
+    if (!options.image && shape.size() == 4) options.image = {{shape[2], shape[3]}};
+    if (shape.size() == 4 && !options.batch) options.batch = {shape[0], shape[0]};
+    if (shape.size() == 3) options.choices = shape[1];
+  }
+  const auto names = [](const std::vector<TensorSpec>& list, std::vector<std::string>& out) {
+    for (const TensorSpec& t : list) {
+      if (t.name.empty()) return out.clear();
+      out.push_back(t.name);
+    }
+  };
+  if (options.input_names.empty()) names(spec.inputs, options.input_names);
+  if (options.output_names.empty()) names(spec.outputs, options.output_names);
+  return options;
 }
 
 Result<NamedTensors> read_tensors(const std::string& path) {

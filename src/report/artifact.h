@@ -10,13 +10,15 @@
 #include "dialects/edge/raise_program.h"
 #include "formats/pte/pte.h"
 #include "formats/safetensors/safetensors.h"
+#include "formats/spec/spec.h"
 #include "ir/graph.h"
+#include "models/models.h"
 
 /// Any model file that downhaul understands, as a graph that can be evaluated.
 namespace downhaul {
 
 struct Artifact {
-  enum class Kind { kPt2, kPte };
+  enum class Kind { kPt2, kPte, kCheckpoint };
   Kind kind = Kind::kPt2;
   std::string path;
   std::unique_ptr<Graph> graph;
@@ -26,15 +28,26 @@ struct Artifact {
   // .pte only
   std::shared_ptr<const PteFile> pte;
   std::unordered_map<const Node*, RaisedFrom> sources;
+
+  // checkpoints only
+  std::string task;                 ///< as in a model_spec.json
+  std::vector<std::string> labels;  ///< id2label
+  std::vector<std::string> unused_weights;
 };
 
 struct LoadOptions {
   std::vector<std::string> keep_outputs;  ///< empty: all
+  models::BuildOptions model;             ///< for checkpoints, which leave it open
 };
 
-/// Reads a `.pt2` or `.pte` as far as a graph. Errors: those of the readers, with the path;
-/// kInvalidFile saying what the path looks like when it is neither.
+/// Reads a `.pt2`, a `.pte`, or a checkpoint (see models/models.h) as far as a graph. A
+/// model_spec.json stands for the program or the weights that it names. Errors: those of the
+/// readers, with the path; kInvalidFile saying what the path looks like when it is none of them.
 Result<Artifact> load_artifact(const std::string& path, const LoadOptions& options = {});
+
+/// What the spec says about a model that is built from its weights: architecture, head by task,
+/// sizes, names of inputs and outputs. What `options` state already stays.
+models::BuildOptions build_options(const ModelSpec& spec, models::BuildOptions options = {});
 
 /// Tensors by name, in file order.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;

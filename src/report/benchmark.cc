@@ -121,7 +121,7 @@ class Prepared {
                                                 const BenchmarkOptions& options,
                                                 FileBenchmark& out) {
     auto begin = Clock::now();
-    DH_ASSIGN(Artifact artifact, load_artifact(path));
+    DH_ASSIGN(Artifact artifact, load_artifact(path, {.keep_outputs = {}, .model = options.model}));
     out.load_ms = milliseconds(Clock::now() - begin);
     out.inputs.clear();
     out.outputs.clear();

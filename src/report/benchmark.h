@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "formats/json/json.h"
+#include "models/models.h"
 #include "report/process.h"
 #include "report/statistics.h"
 
@@ -22,7 +23,8 @@ struct BenchmarkOptions {
   std::string inputs;  ///< file; empty: random ones
   uint64_t seed = 1;
   bool profile = false;
-  std::string cache;  ///< folder for packed weights; empty: none
+  std::string cache;           ///< folder for packed weights; empty: none
+  models::BuildOptions model;  ///< for checkpoints
 };
 
 /// One kernel call of the plan, timed over the profiled runs.
