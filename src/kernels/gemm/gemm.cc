@@ -1,16 +1,17 @@
 #include "kernels/gemm/gemm.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/gemm/tile.h"
 
 namespace downhaul::kernels {
 namespace {
 
-// What a core's second-level cache holds of A and of the panel at hand with room to spare: 1 MiB
-// is the least of current server cores; phones have half and still stream well.
-constexpr int64_t kMaxBlockOfA = 96 * 1024;  // floats
-constexpr int64_t kMaxDepth = 768;           // steps of k before sums go to memory and back
+// What a core's second-level cache holds of A beside the panel at hand and the next one: 1 MiB is
+// the least of current server cores; phones have half and still stream well.
+constexpr int64_t kMaxBlockOfA = 160 * 1024;  // floats
+constexpr int64_t kMaxDepth = 768;            // steps of k before sums go to memory and back
 // Below this many multiply-adds (about 20 us) waking a thread costs more than it gives.
 constexpr int64_t kMinForThreads = int64_t{1} << 20;
 constexpr int64_t kMinBytesToPrefetch = 256 * 1024;
@@ -49,6 +50,21 @@ struct Plan {
 /// Columns of one head that a panel may cross: then it is computed aside and copied in pieces.
 bool scatters_across(const Epilogue& e) { return e.head_dim > 0 && e.head_dim % kPanel != 0; }
 
+/// Panels of a task, at most `most`, such that the thread with the most tasks has the least to do.
+int64_t even_share(int64_t panels, int64_t row_tasks, int64_t num_threads, int64_t most) {
+  int64_t best = most;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int64_t share = most; share > 0; --share) {
+    const int64_t tasks = ceil_div(panels, share) * row_tasks;
+    const int64_t longest = ceil_div(tasks, num_threads) * share;
+    if (longest < least) {
+      best = share;
+      least = longest;
+    }
+  }
+  return best;
+}
+
 void choose_blocks(Plan& p, int num_threads) {
   p.table = &tile_table();
   p.tiles_per_image = ceil_div(p.rows, p.table->mr);
@@ -66,7 +82,9 @@ void choose_blocks(Plan& p, int num_threads) {
   const int64_t rows_per_tile = ceil_div(p.rows, std::max<int64_t>(1, p.tiles_per_image));
   const int64_t tiles_in_cache =
       std::max<int64_t>(4, kMaxBlockOfA / std::max<int64_t>(1, depth * rows_per_tile));
-  p.tiles_per_task = std::min(p.row_tiles, tiles_in_cache);
+  // As few as that allows, and even ones: each reads all of B.
+  const int64_t row_blocks = ceil_div(p.row_tiles, tiles_in_cache);
+  p.tiles_per_task = ceil_div(p.row_tiles, row_blocks);
   p.panels_per_task = p.panels;
   if (num_threads == 1) return;
   // Four tasks for each thread even out what disturbs one of them.
@@ -82,8 +100,9 @@ void choose_blocks(Plan& p, int num_threads) {
     p.tiles_per_task = ceil_div(p.row_tiles, wanted);
     return;
   }
-  p.panels_per_task =
-      std::max<int64_t>(p.copies_a ? kPanelsPerCopy : 1, ceil_div(p.panels * row_tasks, wanted));
+  p.panels_per_task = even_share(
+      p.panels, row_tasks, num_threads,
+      std::max<int64_t>(p.copies_a ? kPanelsPerCopy : 1, ceil_div(p.panels * row_tasks, wanted)));
 }
 
 struct Block {
