@@ -1,5 +1,6 @@
 #include "apps/app_model.h"
 
+#include <charconv>
 #include <filesystem>
 #include <utility>
 
@@ -49,6 +50,25 @@ Result<AppModel> AppModel::load(const std::string& path, const AppModelOptions& 
 std::string AppModel::label(int64_t id) const {
   const auto index = static_cast<size_t>(id);
   return id >= 0 && index < labels_.size() ? labels_[index] : cat("class ", id);
+}
+
+Result<std::optional<int64_t>> find_class(const AppModel& model, const std::string& wanted,
+                                          int64_t num_classes) {
+  for (size_t i = 0; i < model.labels().size(); ++i) {
+    if (model.labels()[i] == wanted) return std::optional<int64_t>(static_cast<int64_t>(i));
+  }
+  int64_t id = -1;
+  const char* end = wanted.data() + wanted.size();
+  const auto parsed = std::from_chars(wanted.data(), end, id);
+  if (parsed.ec == std::errc() && parsed.ptr == end && id >= 0 && id < num_classes) {
+    return std::optional<int64_t>(id);
+  }
+  return invalid_argument(cat("class '", printable(wanted), "': expected ",
+                              model.labels().empty() ? "" : "a label of the model or ",
+                              "a number from 0 to ", num_classes - 1,
+                              model.labels().empty()
+                                  ? std::string()
+                                  : cat("; labels: ", printable(join(model.labels(), ", "), 500))));
 }
 
 Result<PhotoTensor> read_photo(const std::string& path, const ImageInput& input) {

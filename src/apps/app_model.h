@@ -48,6 +48,10 @@ class AppModel {
   std::unique_ptr<Runner> runner_;
 };
 
+/// A class by its label or its number. Errors: kInvalidArgument naming what there is.
+Result<std::optional<int64_t>> find_class(const AppModel& model, const std::string& wanted,
+                                          int64_t num_classes);
+
 /// The graph input that takes a picture: f32 [1, 3, height, width], and nothing else to fill.
 struct ImageInput {
   size_t index = 0;

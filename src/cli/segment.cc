@@ -1,4 +1,3 @@
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 
@@ -60,7 +59,7 @@ class Segment final : public Verb {
     const std::vector<ClassShare> shares = class_shares(*map, photo.placement);
     std::optional<int64_t> chosen = main_class(shares);
     if (!wanted_.empty()) {
-      DH_ASSIGN(chosen, find_class(model, map->num_classes));
+      DH_ASSIGN(chosen, find_class(model, wanted_, map->num_classes));
     }
     // With nothing but background there is nothing to cut out: the pictures say so.
     const Image alpha = chosen.has_value() ? class_alpha(*map, photo.placement, *chosen)
@@ -82,24 +81,6 @@ class Segment final : public Verb {
   }
 
  private:
-  Result<std::optional<int64_t>> find_class(const AppModel& model, int64_t num_classes) const {
-    for (size_t i = 0; i < model.labels().size(); ++i) {
-      if (model.labels()[i] == wanted_) return std::optional<int64_t>(static_cast<int64_t>(i));
-    }
-    int64_t id = -1;
-    const char* end = wanted_.data() + wanted_.size();
-    const auto parsed = std::from_chars(wanted_.data(), end, id);
-    if (parsed.ec == std::errc() && parsed.ptr == end && id >= 0 && id < num_classes) {
-      return std::optional<int64_t>(id);
-    }
-    return invalid_argument(cat(
-        "--class '", printable(wanted_), "': expected ",
-        model.labels().empty() ? "" : "a label of the model or ", "a number from 0 to ",
-        num_classes - 1,
-        model.labels().empty() ? std::string()
-                               : cat("; labels: ", printable(join(model.labels(), ", "), 500))));
-  }
-
   void print_text(const AppModel& model, const ImageInput& input, const Image& photo,
                   const std::vector<ClassShare>& shares, std::optional<int64_t> chosen,
                   const std::vector<std::string>& files, double forward_ms) const {

@@ -15,5 +15,6 @@ std::unique_ptr<Verb> make_inspect();
 std::unique_ptr<Verb> make_lower();
 std::unique_ptr<Verb> make_run();
 std::unique_ptr<Verb> make_segment();
+std::unique_ptr<Verb> make_serve();
 
 }  // namespace downhaul
