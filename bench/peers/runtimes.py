@@ -171,10 +171,16 @@ DH_DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfl
              "float64"]
 
 
+class DhSessionOptions(ctypes.Structure):
+    _fields_ = [("struct_bytes", ctypes.c_size_t), ("num_threads", ctypes.c_int32),
+                ("precision", ctypes.c_int)]
+
+
 class Downhaul:
     """A file in downhaul's engine, through libdownhaul.so."""
 
     file = None  # the .pt2 itself
+    precision = 0  # DH_PRECISION_F32
 
     @staticmethod
     def import_library():
@@ -192,8 +198,9 @@ class Downhaul:
         path = (pathlib.Path(job["cache"]) / self.file if self.file
                 else pathlib.Path(job["folder"]) / "model.pt2")
         self.check(self.library.dh_model_load(str(path).encode(), None, ctypes.byref(self.model)))
-        self.check(self.library.dh_session_create(self.model, job["threads"],
-                                                  ctypes.byref(self.session)))
+        options = DhSessionOptions(ctypes.sizeof(DhSessionOptions), job["threads"], self.precision)
+        self.check(self.library.dh_session_create_with(self.model, ctypes.byref(options),
+                                                       ctypes.byref(self.session)))
         self.arrays = read_inputs(job["folder"])
         self.sizes = [(ctypes.c_int64 * x.ndim)(*x.shape) for x in self.arrays]
         self.ins = (DhInput * len(self.arrays))(*[
@@ -231,6 +238,11 @@ class DownhaulPortable(Downhaul):
     file = "ours_portable.pte"
 
 
+class DownhaulBf16(Downhaul):
+    """The .pt2 with linear layers in bf16."""
+    precision = 1  # DH_PRECISION_BF16
+
+
 RUNTIMES = {
     "downhaul .pt2": Downhaul,
     "downhaul xnnpack .pte": DownhaulXnnpack,
@@ -242,6 +254,7 @@ RUNTIMES = {
     "ExecuTorch XNNPACK": ExecuTorch,
     "our .pte in ExecuTorch": ExecuTorchOurs,
     "OpenVINO bf16": OpenVinoBf16,
+    "downhaul .pt2 bf16": DownhaulBf16,
 }
 # What a ratio is taken to: the fastest of these in f32.
 F32_PEERS = ["OpenVINO", "ONNX Runtime", "torch.compile", "torch eager", "ExecuTorch XNNPACK"]

@@ -116,9 +116,12 @@ struct Model::Impl {
 };
 
 struct Session::Impl {
-  Impl(std::shared_ptr<Model::Impl> of, int num_threads)
+  Impl(std::shared_ptr<Model::Impl> of, const SessionOptions& options)
       : model(std::move(of)),
-        session(model->engine, EngineOptions{.num_threads = num_threads}),
+        session(model->engine, EngineOptions{.num_threads = options.num_threads,
+                                             .precision = options.precision == Precision::kBf16
+                                                              ? engine::Precision::kBf16
+                                                              : engine::Precision::kF32}),
         sizes(model->inputs.size()),
         inputs(model->inputs.size()),
         outputs(model->outputs.size()),
@@ -256,7 +259,11 @@ Result<Session> Model::new_session(const SessionOptions& options) const {
       return argument_error(
           cat("num_threads: expected 1 to ", kMaxThreads, ", found ", options.num_threads));
     }
-    return Session(std::make_unique<Session::Impl>(impl_, options.num_threads));
+    if (options.precision != Precision::kF32 && options.precision != Precision::kBf16) {
+      return argument_error(
+          cat("precision: expected kF32 or kBf16, found ", static_cast<int>(options.precision)));
+    }
+    return Session(std::make_unique<Session::Impl>(impl_, options));
   });
 }
 

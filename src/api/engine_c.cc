@@ -11,7 +11,9 @@ using downhaul::api::Input;
 using downhaul::api::LoadOptions;
 using downhaul::api::Model;
 using downhaul::api::Output;
+using downhaul::api::Precision;
 using downhaul::api::Session;
+using downhaul::api::SessionOptions;
 using downhaul::api::Status;
 using downhaul::api::TensorInfo;
 
@@ -155,18 +157,40 @@ dh_code dh_model_output(const dh_model* model, size_t index, dh_tensor_info* inf
   return describe(model->model.outputs(), model->outputs, index, info);
 }
 
-dh_code dh_session_create(const dh_model* model, int32_t num_threads, dh_session** session) {
+namespace {
+
+dh_code create(const dh_model* model, const SessionOptions& options, dh_session** session) {
   if (session == nullptr) return fail(Code::kInvalidArgument, "session is null");
   *session = nullptr;
   if (model == nullptr) return fail(Code::kInvalidArgument, "model is null");
   return guarded([&] {
-    auto made = model->model.new_session({.num_threads = num_threads});
+    auto made = model->model.new_session(options);
     if (!made.ok()) return finish(made.status());
     *session = new dh_session{*std::move(made), model->outputs.size(), {}, {}};
     (*session)->inputs.reserve(model->inputs.size());
     (*session)->outputs.reserve(model->outputs.size());
     return DH_OK;
   });
+}
+
+}  // namespace
+
+dh_code dh_session_create(const dh_model* model, int32_t num_threads, dh_session** session) {
+  return create(model, {.num_threads = num_threads}, session);
+}
+
+dh_code dh_session_create_with(const dh_model* model, const dh_session_options* options,
+                               dh_session** session) {
+  SessionOptions chosen;
+  if (options != nullptr) {
+    if (options->struct_bytes < sizeof(dh_session_options)) {
+      if (session != nullptr) *session = nullptr;
+      return fail(Code::kInvalidArgument, "options.struct_bytes is not sizeof(dh_session_options)");
+    }
+    if (options->num_threads != 0) chosen.num_threads = options->num_threads;
+    chosen.precision = static_cast<Precision>(options->precision);
+  }
+  return create(model, chosen, session);
 }
 
 void dh_session_free(dh_session* session) { delete session; }

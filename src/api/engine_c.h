@@ -82,6 +82,15 @@ typedef struct dh_load_options {
   const char* cache_folder;
 } dh_load_options;
 
+typedef enum dh_precision { DH_PRECISION_F32 = 0, DH_PRECISION_BF16 = 1 } dh_precision;
+
+/* Fields that are zero mean the default, one thread too. */
+typedef struct dh_session_options {
+  size_t struct_bytes; /* sizeof(dh_session_options), so that fields can be added */
+  int32_t num_threads;
+  dh_precision precision;
+} dh_session_options;
+
 /* "0.1.0" */
 DH_API const char* dh_version(void);
 /* Message of the last call of this thread that failed, one line; "" before. Valid until this
@@ -101,6 +110,9 @@ DH_API dh_code dh_model_output(const dh_model* model, size_t index, dh_tensor_in
 
 /* On success *session is to be freed with dh_session_free; on an error it is NULL. */
 DH_API dh_code dh_session_create(const dh_model* model, int32_t num_threads, dh_session** session);
+/* The same with more to choose; `options` may be NULL. */
+DH_API dh_code dh_session_create_with(const dh_model* model, const dh_session_options* options,
+                                      dh_session** session);
 DH_API void dh_session_free(dh_session* session);
 /* Makes ready for inputs of these sizes; `data` is not looked at. */
 DH_API dh_code dh_session_reshape(dh_session* session, const dh_input* inputs, size_t num_inputs);

@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   dh_input in[2];
   dh_output out[1];
   dh_load_options options;
+  dh_session_options choice;
   const char* keep[1] = {"no_such_output"};
   int64_t sizes[8], in_sizes[2];
   int32_t rank = 0;
@@ -54,6 +55,18 @@ int main(int argc, char** argv) {
   EXPECT(strcmp(info.name, "input_ids") == 0 && info.dtype == DH_I64 && info.rank == 2);
   EXPECT(info.min_sizes[1] == info.max_sizes[1]);
 
+  memset(&choice, 0, sizeof choice);
+  EXPECT(dh_session_create_with(model, &choice, &session) == DH_INVALID_ARGUMENT);
+  choice.struct_bytes = sizeof choice;
+  choice.precision = (dh_precision)7;
+  EXPECT(dh_session_create_with(model, &choice, &session) == DH_INVALID_ARGUMENT);
+  choice.precision = DH_PRECISION_BF16;
+  choice.num_threads = 2;
+  EXPECT(dh_session_create_with(model, &choice, &session) == DH_OK);
+  dh_session_reset_state(session);
+  dh_session_free(session);
+  EXPECT(dh_session_create_with(model, NULL, &session) == DH_OK);
+  dh_session_free(session);
   EXPECT(dh_session_create(model, 0, &session) == DH_INVALID_ARGUMENT && session == NULL);
   EXPECT(dh_session_create(model, 2, &session) == DH_OK);
   EXPECT(dh_session_output_sizes(session, 0, sizes, 8, &rank) == DH_INVALID_ARGUMENT);

@@ -45,6 +45,8 @@ class Bench final : public Verb {
     o.number(&seed_, "--random", "SEED", "random inputs drawn with this seed (default 1)", 0,
              INT64_MAX);
     o.text(&bench_.cache, "--cache", "DIR", "keep packed weights here, and take them from here");
+    o.choice(&precision_, "--precision", {"f32", "bf16"},
+             "of linear layers (default f32); bf16 also prints how far its results are off");
     o.flag(&bench_.profile, "--profile", "also the time of every kernel call");
     o.flag(&json_, "--json", "print JSON");
     o.flag(&csv_, "--csv", "print comma-separated values; with --profile a line per kernel call");
@@ -58,7 +60,9 @@ class Bench final : public Verb {
     DH_ASSIGN(bench_.model, model_.options());
     bench_.seed = static_cast<uint64_t>(seed_);
     BenchmarkReport report;
+    bench_.bf16 = precision_ == "bf16";
     report.machine = this_machine(bench_.threads, build_type(), version());
+    if (bench_.bf16) report.machine.precision = describe_bf16();
     const bool text = !json_ && !csv_;
     if (text) {
       std::fputs(print_header(report.machine).c_str(), stdout);
@@ -110,6 +114,7 @@ class Bench final : public Verb {
   std::vector<std::string> files_;
   ModelFlags model_;
   BenchmarkOptions bench_;
+  std::string precision_ = "f32";
   int64_t threads_ = 1;
   int64_t seed_ = 1;
   bool compare_ = false, json_ = false, csv_ = false;

@@ -34,6 +34,8 @@ class Compare final : public Verb {
     o.real(&tolerance_, "--tolerance", "R",
            "largest difference relative to an output's largest magnitude (default: what rounding "
            "explains, see the report)");
+    o.choice(&precision_, "--precision", {"f32", "bf16"},
+             "of linear layers of the second file (default f32); the first is f32 always");
     o.flag(&no_operator_, "--no-operator", "do not look for the operator that diverges");
     o.flag(&compare_.runner.reference, "--reference", "run both with the reference kernels");
     o.number(&threads_, "--threads", "N", "threads to use; results do not depend on it", 1, 1024);
@@ -54,6 +56,10 @@ class Compare final : public Verb {
         std::fprintf(stderr, "downhaul: warning: %s\n", w.c_str());
       }
       loaded.push_back(std::move(artifact));
+    }
+    compare_.second_in_bf16 = precision_ == "bf16";
+    if (compare_.second_in_bf16 && compare_.runner.reference) {
+      return invalid_argument("compare: the reference kernels know no --precision bf16");
     }
     compare_.seed = static_cast<uint64_t>(seed_);
     compare_.generated = !given_only_;
@@ -77,6 +83,7 @@ class Compare final : public Verb {
   CompareOptions compare_;
   int64_t seed_ = 1;
   int64_t threads_ = 1;
+  std::string precision_ = "f32";
   double tolerance_ = -1;
   bool given_only_ = false, no_operator_ = false, json_ = false;
 };

@@ -48,6 +48,8 @@ class Run final : public Verb {
     o.list(&keep_, "--output", "NAME", "compute only this output; may be repeated");
     o.number(&threads_, "--threads", "N", "threads to use; results do not depend on it", 1, 1024);
     o.text(&how_.cache, "--cache", "DIR", "keep packed weights here, and take them from here");
+    o.choice(&precision_, "--precision", {"f32", "bf16"},
+             "of linear layers in the engine (default f32)");
     o.flag(&how_.reference, "--reference",
            "use the reference kernels: slow, but the definition of right");
     o.number(&top_, "--top", "K", "show the K largest entries along the last axis of each output",
@@ -59,6 +61,10 @@ class Run final : public Verb {
   Result<int> run() override {
     DH_TRY(lower_isa_by_environment());
     how_.threads = static_cast<int>(threads_);
+    how_.bf16 = precision_ == "bf16";
+    if (how_.bf16 && how_.reference) {
+      return invalid_argument("run: the reference kernels know no --precision bf16");
+    }
     if (file_.empty()) return invalid_argument("run: give a FILE");
     if (int{!inputs_.empty()} + int{seed_ >= 0} + int{!image_.empty()} != 1) {
       return invalid_argument("run: give one of --inputs FILE, --image FILE and --random SEED");
@@ -233,6 +239,7 @@ class Run final : public Verb {
       json.field("kernel_calls_outside", delegation_->kernel_calls);
     }
     json.field("kernels", how_.reference ? "reference" : "engine");
+    json.field("precision", precision_);
     json.field("isa", downhaul::name(active_isa()));
     json.field("threads", threads_);
     json.field("build", build_type());
@@ -278,6 +285,7 @@ class Run final : public Verb {
   std::vector<std::string> keep_;
   int64_t seed_ = -1;
   int64_t threads_ = 1;
+  std::string precision_ = "f32";
   RunnerOptions how_;
   bool json_ = false;
 };

@@ -49,6 +49,7 @@ Status Session::reshape(const Bindings& bindings) {
   if (plan_ != nullptr && bindings == bindings_) return {};
   engine::PlanOptions options;
   options.num_threads = pool_.num_threads();
+  options.precision = options_.precision;
   options.reference_only = options_.reference_only;
   options.share_arena = options_.share_arena;
   std::unique_ptr<Graph> specialized;

@@ -16,6 +16,7 @@ namespace downhaul {
 
 struct EngineOptions {
   int num_threads = 1;
+  engine::Precision precision = engine::Precision::kF32;
   /// For tests of the engine itself.
   bool reference_only = false;
   bool share_arena = true;

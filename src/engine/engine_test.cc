@@ -312,6 +312,42 @@ TEST(Engine, ReshapesForEachSizeOfADynamicModel) {
   EXPECT_FALSE(session.run(testing::random_inputs(*graph, {{"s", 41}}, 4)).ok());
 }
 
+TEST(Engine, LinearLayersInBf16AreOffByTheRoundingOfTheirFactors) {
+  const auto graph = parse(R"(graph g {
+  input %x: f32[1,20,64]
+  const %w1: f32[96,64] = random 1
+  const %b1: f32[96] = random 2
+  const %w2: f32[96,40] = random 3
+  %a: f32[1,20,96] = linear(%x, %w1, %b1)
+  %r: f32[1,20,96] = clamp(%a, min=0)
+  %y: f32[1,20,40] = linear(%r, %w2, none, weight_transposed=true)
+  %s: f32[1,1,40] = slice(%y, dim=1, start=3, end=4)
+  %m: f32[1,20,64] = mul(%x, %x)
+  return %y as "y", %s as "s", %m as "m"
+}
+)");
+  const auto inputs = testing::random_inputs(*graph, {}, 3);
+  for (const Isa isa : supported_isas()) {
+    const ScopedIsa scoped(isa);
+    const auto model = EngineModel::as_it_is(*graph);
+    const auto exact = *run_with(model, inputs, {});
+    const auto coarse = *run_with(model, inputs, {.precision = engine::Precision::kBf16});
+    const auto threads =
+        *run_with(model, inputs, {.num_threads = 3, .precision = engine::Precision::kBf16});
+    expect_same_bits(threads, coarse, "threads");
+    // Each factor is off by 2^-8 of itself at most. Sums of 64 and then 96 products of numbers
+    // below 1 (below 16 after the first layer) err like a random walk: by less than 2^-7 sqrt(64)
+    // in the first, and sqrt(96) times that plus 2^-7 16 in the second.
+    double largest = 0;
+    for (int64_t i = 0; i < exact[0].num_elements(); ++i) {
+      largest = std::max(largest, std::abs(exact[0].at(i) - coarse[0].at(i)));
+    }
+    EXPECT_GT(largest, 1e-4) << "bf16 is not f32";
+    EXPECT_LT(largest, std::sqrt(96.0) * (0x1p-7 * 8 + 0x1p-7 * 16));
+    expect_same_bits({coarse[2]}, {exact[2]}, "other operators stay in f32");
+  }
+}
+
 TEST(Engine, StateIsKeptFromRunToRunUntilItIsReset) {
   const auto graph = parse(R"(graph g {
   input %x: f32[4]

@@ -89,8 +89,15 @@ struct Plan {
   std::vector<Tensor> held;  ///< constants that were made aligned
 };
 
+/// How exact products of activations and weights are. Everything else is f32 in either.
+enum class Precision {
+  kF32,
+  kBf16,  ///< linear layers round both factors to bf16, sums stay f32: see kernels/gemm/bf16.h
+};
+
 struct PlanOptions {
   int num_threads = 1;
+  Precision precision = Precision::kF32;
   /// Every operator by its reference kernel: what the others are held against.
   bool reference_only = false;
   /// A buffer of its own for every value: what sharing is held against.
@@ -117,6 +124,7 @@ class PlanBuilder {
   int64_t elements(const Value* value);
   Weights& weights() { return weights_; }
   int num_threads() const { return options_.num_threads; }
+  Precision precision() const { return options_.precision; }
 
   /// Where a value lies; the step that is being built reads it.
   View view(const Value* value);

@@ -13,6 +13,7 @@
 #include "ops/evaluate.h"
 #include "report/artifact.h"
 #include "report/delegation.h"
+#include "report/runner.h"
 
 namespace downhaul {
 namespace {
@@ -142,6 +143,7 @@ class Prepared {
     DH_TRY(made->session_.reshape(bindings));
     out.prepare_ms = milliseconds(Clock::now() - begin);
     made->buffers_.emplace(*inputs, made->session_);
+    made->inputs_ = *inputs;
     DH_ASSIGN(out.first_ms, made->run());
     for (int64_t i = 0; i < options.warmups; ++i) {
       DH_ASSIGN([[maybe_unused]] const double ms, made->run());
@@ -157,6 +159,7 @@ class Prepared {
     out.packed_bytes = model_->weights().total_bytes();
     out.blocks_from_cache = model_->weights().num_from_cache();
     if (options.profile) DH_TRY(profile(session_, *buffers_, out));
+    if (options.bf16) DH_TRY(compare_with_f32(options, out));
     out.weight_bytes = distinct_constant_bytes(*artifact_.graph);
     if (artifact_.pte != nullptr) {
       const DelegationReport delegation = delegation_report(*artifact_.pte, nullptr);
@@ -169,15 +172,29 @@ class Prepared {
   }
 
  private:
+  Status compare_with_f32(const BenchmarkOptions& options, FileBenchmark& out) {
+    session_.reset_state();
+    DH_ASSIGN(const auto coarse, session_.run(inputs_));
+    Session session(model_, EngineOptions{.num_threads = options.threads});
+    DH_ASSIGN(const auto exact, session.run(inputs_));
+    for (size_t i = 0; i < exact.size(); ++i) {
+      out.to_f32.emplace_back(model_->graph().outputs()[i].name,
+                              compare_tensors(exact[i], coarse[i]));
+    }
+    return {};
+  }
+
   Prepared(Artifact artifact, std::shared_ptr<EngineModel> model, const BenchmarkOptions& options)
       : artifact_(std::move(artifact)),
         model_(std::move(model)),
-        session_(model_, EngineOptions{.num_threads = options.threads}) {}
+        session_(model_, EngineOptions{.num_threads = options.threads,
+                                       .precision = precision_of(options.bf16)}) {}
 
   Artifact artifact_;
   std::shared_ptr<EngineModel> model_;
   Session session_;
   std::optional<Buffers> buffers_;
+  std::vector<Tensor> inputs_;
 };
 
 /// The steady runs of all files in turns, in an order that rotates: whatever else the machine does

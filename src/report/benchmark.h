@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "formats/json/json.h"
 #include "models/models.h"
+#include "report/metrics.h"
 #include "report/process.h"
 #include "report/statistics.h"
 
@@ -22,6 +23,7 @@ struct BenchmarkOptions {
   double seconds = 0;  ///< above 0: as many runs as fit, instead of `runs`; at least 3
   std::string inputs;  ///< file; empty: random ones
   uint64_t seed = 1;
+  bool bf16 = false;  ///< linear layers in bf16; the results' distance to f32 is measured too
   bool profile = false;
   std::string cache;           ///< folder for packed weights; empty: none
   models::BuildOptions model;  ///< for checkpoints
@@ -59,6 +61,9 @@ struct FileBenchmark {
   std::optional<ResidentMemory> before, after;  ///< peak of `after`: load to warm-ups
   bool peak_is_of_file = false;  ///< the peak was reset before; else it is the process's
 
+  /// Of each output in bf16 to that in f32, on the same inputs; empty in f32.
+  std::vector<std::pair<std::string, TensorMetrics>> to_f32;
+
   int64_t multiply_adds = 0;
   int64_t bytes = 0;
   std::vector<ProfiledStep> profile;  ///< in the order of execution; empty when not asked for
@@ -76,6 +81,7 @@ struct Machine {
   std::string cpu;
   std::string isa;
   int threads = 1;
+  std::string precision = "f32";
   std::string build;     ///< "Release"
   std::string downhaul;  ///< version
   // Measured with `threads` threads:
@@ -108,9 +114,9 @@ struct BenchmarkDifference {
 };
 
 /// Two results of `write_json`, file by file. Errors: kInvalidFile for what is no such result;
-/// kInvalidFile when they come from another CPU, ISA, number of threads or build type, have no file
-/// name in common, or a file of one name has other inputs or outputs: such times say nothing about
-/// each other.
+/// kInvalidFile when they come from another CPU, ISA, precision, number of threads or build type,
+/// have no file name in common, or a file of one name has other inputs or outputs: such times say
+/// nothing about each other.
 Result<std::vector<BenchmarkDifference>> compare_benchmarks(const JsonValue& old_report,
                                                             const JsonValue& new_report);
 std::string print(const std::vector<BenchmarkDifference>& differences);

@@ -48,7 +48,7 @@ Result<std::vector<BenchmarkDifference>> compare_benchmarks(const JsonValue& old
                                                             const JsonValue& new_report) {
   DH_ASSIGN(const JsonValue::Array* old_files, in("old", files_of(old_report)));
   DH_ASSIGN(const JsonValue::Array* new_files, in("new", files_of(new_report)));
-  for (const char* key : {"cpu", "isa", "threads", "build"}) {
+  for (const char* key : {"cpu", "isa", "precision", "threads", "build"}) {
     const std::string before = text_of(old_report.find(key));
     const std::string after = text_of(new_report.find(key));
     if (before == after) continue;

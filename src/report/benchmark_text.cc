@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <filesystem>
 
 #include "base/strings.h"
@@ -14,6 +15,12 @@ std::string file_name(const std::string& path) {
 
 std::string megabytes(uint64_t bytes) {
   return cat(fixed(static_cast<double>(bytes) / 1e6, 1), " MB");
+}
+
+std::string scientific(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2e", value);
+  return text;
 }
 
 double gflops(int64_t multiply_adds, double ms) {
@@ -60,6 +67,10 @@ std::string print_header(const Machine& m) {
   if (!is_optimised(m.build)) {
     out += cat("*** ", m.build.empty() ? "unnamed" : m.build,
                " BUILD: not optimised, the times below say nothing about downhaul ***\n");
+  }
+  if (m.precision != "f32") {
+    out +=
+        cat("*** linear layers in ", m.precision, ": results change, by what stands below ***\n");
   }
   return out + cat(m.cpu, "; ", m.isa, "; ", m.threads, m.threads == 1 ? " thread" : " threads",
                    "; ", m.build, " build of downhaul ", m.downhaul, "\n");
@@ -110,6 +121,14 @@ std::string print_figures(const FileBenchmark& f, const Machine& m) {
              f.blocks_from_cache > 0 ? cat(" (", f.blocks_from_cache, " blocks out of the cache)")
                                      : std::string(),
              "; activations ", megabytes(f.arena_bytes), "\n");
+  for (const auto& [output, metrics] : f.to_f32) {
+    out += cat("  ", printable(output), " against f32: max abs ", scientific(metrics.max_abs),
+               ", relative ", scientific(metrics.relative), ", cosine ", fixed(metrics.cosine, 6));
+    if (metrics.argmax) {
+      out += cat(", same largest entry ", metrics.argmax->equal, " of ", metrics.argmax->rows);
+    }
+    out += "\n";
+  }
   if (f.before && f.after) {
     out += cat("  resident memory: ", megabytes(f.after->now), " steady (of that ",
                megabytes(f.after->mapped_files), " pages of files), ", megabytes(f.after->peak),
@@ -147,6 +166,7 @@ void write_json(const BenchmarkReport& report, JsonWriter& json) {
   json.field("build", m.build);
   json.field("cpu", m.cpu);
   json.field("isa", m.isa);
+  json.field("precision", m.precision);
   json.field("threads", m.threads);
   json.field("measured_fma_gflops", m.fma_gflops);
   json.field("measured_read_gb_per_s", m.read_gb_per_s);
@@ -188,6 +208,20 @@ void write_json(const BenchmarkReport& report, JsonWriter& json) {
       json.field("resident_peak_bytes", f.after->peak);
       json.field("peak_is_of_file", f.peak_is_of_file);
     }
+    json.key("outputs_to_f32").begin_array();
+    for (const auto& [output, metrics] : f.to_f32) {
+      json.begin_object();
+      json.field("name", output);
+      json.field("max_abs", metrics.max_abs);
+      json.field("relative", metrics.relative);
+      json.field("cosine", metrics.cosine);
+      if (metrics.argmax) {
+        json.field("argmax_rows", metrics.argmax->rows);
+        json.field("argmax_equal", metrics.argmax->equal);
+      }
+      json.end_object();
+    }
+    json.end_array();
     json.field("runs_ms", f.runs_ms);
     json.key("profile").begin_array();
     for (const ProfiledStep& p : f.profile) {

@@ -148,7 +148,8 @@ class Comparer {
     const double both = std::max(rounding_a_.tolerance(p, unit_), rounding_b_.tolerance(q, unit_));
     // Where nothing is computed, numbers that one file keeps in fewer bits are rounded still.
     const bool stored = rounding_a_.unit() != rounding_b_.unit();
-    return stored ? std::max(both, 16 * unit_) : both;
+    return (stored ? std::max(both, 16 * unit_) : both) +
+           (options_.second_in_bf16 ? rounding_b_.bf16_tolerance(q) : 0);
   }
 
   OutputComparison output(size_t i, size_t j, const Tensor& x, const Tensor& y) const {
@@ -192,13 +193,19 @@ class Comparer {
                  " of an output's largest magnitude, as asked");
     }
     double terms = 0;
+    double layers = 0;
     for (const auto& [i, j] : interface.outputs) {
+      layers = std::max(layers, rounding_b_.linear_layers(b_.graph->outputs()[j].value));
       terms = std::max({terms, rounding_a_.terms(a_.graph->outputs()[i].value),
                         rounding_b_.terms(b_.graph->outputs()[j].value)});
     }
     return cat("16·u·sqrt(N) of an output's largest magnitude: u = 2^",
                static_cast<int>(std::log2(unit_)), ", N = ", static_cast<int64_t>(terms),
-               " roundings along the longest path; integers must be equal");
+               " roundings along the longest path",
+               options_.second_in_bf16 ? cat(", and 2·2^-8·sqrt(", static_cast<int64_t>(layers),
+                                             ") for as many linear layers in bf16")
+                                       : std::string(),
+               "; integers must be equal");
   }
 
   /// How much wider (or narrower) the tolerance is than what rounding explains.
@@ -240,6 +247,9 @@ Result<Comparison> compare_artifacts(const Artifact& a, const Artifact& b,
   out.a = a.path;
   out.b = b.path;
   out.kernels = describe(options.runner);
+  if (options.second_in_bf16) {
+    out.kernels += cat("; the second with linear layers in ", describe_bf16());
+  }
   out.inputs_matched = interface.inputs_matched;
   out.outputs_matched = interface.outputs_matched;
   out.notes = interface.notes;
@@ -248,7 +258,9 @@ Result<Comparison> compare_artifacts(const Artifact& a, const Artifact& b,
   std::vector<std::vector<Tensor>> results[2];
   for (const bool second : {false, true}) {
     const Artifact& artifact = second ? b : a;
-    auto runner = Runner::make(*artifact.graph, options.runner);
+    RunnerOptions how = options.runner;
+    how.bf16 = second && options.second_in_bf16;
+    auto runner = Runner::make(*artifact.graph, how);
     if (!runner.ok()) return in_file(std::move(runner).status(), artifact.path);
     for (const InputSet& set : sets) {
       auto outputs = (*runner)->run(second ? set.b : set.a);

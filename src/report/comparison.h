@@ -22,6 +22,7 @@ struct CompareOptions {
   std::optional<double> tolerance;
   bool find_operator = true;  ///< name the operator where a difference begins
   RunnerOptions runner;
+  bool second_in_bf16 = false;  ///< the second file with linear layers in bf16, the first in f32
 };
 
 enum class Verdict {
@@ -48,7 +49,7 @@ struct InputSetComparison {
 
 struct Comparison {
   std::string a, b;
-  std::string kernels;                          ///< what both were run by
+  std::string kernels;                          ///< what they were run by
   std::string inputs_matched, outputs_matched;  ///< "by name" or "by position"
   std::string tolerance;                        ///< where the tolerance comes from
   std::vector<std::string> notes;

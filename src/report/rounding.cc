@@ -65,9 +65,14 @@ Rounding::Rounding(const Graph& graph) {
   for (const Value* constant : graph.constants()) look(constant);
   for (const auto& node : graph.nodes()) {
     double longest = 0;
+    double layers = 0;
     for (const Value* operand : node->operands()) {
-      if (operand != nullptr) longest = std::max(longest, terms(operand));
+      if (operand == nullptr) continue;
+      longest = std::max(longest, terms(operand));
+      layers = std::max(layers, linear_layers(operand));
     }
+    // Products of a program that was not raised yet are linear layers in the engine.
+    if (node->is(ops::kLinear) || node->is(ops::kMatmul)) ++layers;
     // A conversion to fewer bits rounds, exact as its definition is.
     const bool narrows = node->is(ops::kCast) && is_float(node->result()->dtype()) &&
                          unit_of(node->result()->dtype()) > unit_of(node->operand(0)->dtype());
@@ -75,6 +80,7 @@ Rounding::Rounding(const Graph& graph) {
     for (int r = 0; r < node->num_results(); ++r) {
       look(node->result(r));
       terms_[node->result(r)] = here;
+      layers_[node->result(r)] = layers;
     }
   }
   // The kernels may keep sums in f32 whatever they are given.
@@ -87,6 +93,15 @@ Rounding::Rounding(const Graph& graph) {
 double Rounding::terms(const Value* value) const {
   const auto it = terms_.find(value);
   return it == terms_.end() ? 0 : it->second;
+}
+
+double Rounding::linear_layers(const Value* value) const {
+  const auto it = layers_.find(value);
+  return it == layers_.end() ? 0 : it->second;
+}
+
+double Rounding::bf16_tolerance(const Value* value) const {
+  return 2 * unit_of(DType::kBF16) * std::sqrt(linear_layers(value));
 }
 
 double Rounding::tolerance(const Value* value, double unit) const {

@@ -24,6 +24,12 @@ class Rounding {
   /// Relative to the value's largest magnitude: 16·u·sqrt(terms), with the larger u of the graph's
   /// and `unit`.
   double tolerance(const Value* value, double unit = 0) const;
+  /// Linear layers along the longest path.
+  double linear_layers(const Value* value) const;
+  /// What linear layers with factors rounded to bf16 add: each errs by about 2^-8 of its result's
+  /// magnitude, whatever the length of its sums, as the errors of the terms are independent;
+  /// relative to the value's largest magnitude 2·2^-8·sqrt(linear_layers).
+  double bf16_tolerance(const Value* value) const;
   /// Of the coarsest float type that any value or constant has; 2^-24 at least.
   double unit() const { return unit_; }
   DType coarsest() const { return coarsest_; }
@@ -32,6 +38,7 @@ class Rounding {
 
  private:
   std::unordered_map<const Value*, double> terms_;
+  std::unordered_map<const Value*, double> layers_;
   double unit_ = 0;
   DType coarsest_ = DType::kF64;
 };

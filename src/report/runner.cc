@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "base/strings.h"
 #include "engine/engine.h"
+#include "kernels/gemm/bf16.h"
 #include "kernels/isa.h"
 #include "ops/evaluate.h"
 
@@ -29,8 +30,9 @@ class ReferenceRunner final : public Runner {
 
 class EngineRunner final : public Runner {
  public:
-  EngineRunner(std::shared_ptr<EngineModel> model, int threads)
-      : session_(std::move(model), EngineOptions{.num_threads = threads}) {}
+  EngineRunner(std::shared_ptr<EngineModel> model, const RunnerOptions& options)
+      : session_(std::move(model), EngineOptions{.num_threads = options.threads,
+                                                 .precision = precision_of(options.bf16)}) {}
   Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs) override {
     session_.reset_state();
     return session_.run(inputs);
@@ -49,7 +51,7 @@ Result<std::unique_ptr<Runner>> Runner::make(const Graph& graph, const RunnerOpt
     return std::unique_ptr<Runner>(std::make_unique<ReferenceRunner>(graph, options.threads));
   }
   DH_ASSIGN(auto model, EngineModel::prepare(graph, options.cache));
-  return std::unique_ptr<Runner>(std::make_unique<EngineRunner>(std::move(model), options.threads));
+  return std::unique_ptr<Runner>(std::make_unique<EngineRunner>(std::move(model), options));
 }
 
 void warn_of_cache(const std::string& folder) {
@@ -63,8 +65,18 @@ void warn_of_cache(const std::string& folder) {
 
 std::string describe(const RunnerOptions& options) {
   const std::string threads = cat(options.threads, options.threads == 1 ? " thread" : " threads");
-  return options.reference ? cat("reference kernels, ", threads)
-                           : cat("engine, ", name(active_isa()), ", ", threads);
+  if (options.reference) return cat("reference kernels, ", threads);
+  std::string out = cat("engine, ", name(active_isa()), ", ", threads);
+  if (options.bf16) out += cat(", linear layers in ", describe_bf16());
+  return out;
+}
+
+engine::Precision precision_of(bool bf16) {
+  return bf16 ? engine::Precision::kBf16 : engine::Precision::kF32;
+}
+
+std::string describe_bf16() {
+  return kernels::has_bf16_products() ? "bf16" : "bf16 (emulated: this CPU has no instruction)";
 }
 
 }  // namespace downhaul

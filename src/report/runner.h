@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/plan.h"
 #include "ir/graph.h"
 
 /// Evaluation of a loaded file, by whichever kernels the user asked for.
@@ -13,6 +14,7 @@ namespace downhaul {
 struct RunnerOptions {
   bool reference = false;  ///< the reference kernels: slow, and the definition of what is right
   int threads = 1;
+  bool bf16 = false;  ///< linear layers of the engine in bf16: faster where the CPU has it, coarser
   std::string cache;  ///< folder for packed weights; empty: none
 };
 
@@ -31,7 +33,12 @@ class Runner {
 /// they are packed anew each time then, which is no error.
 void warn_of_cache(const std::string& folder);
 
-/// "engine, avx512, 2 threads" or "reference kernels, 2 threads".
+/// "engine, avx512, 2 threads", "…, linear layers in bf16 (emulated)" or "reference kernels, 2
+/// threads".
 std::string describe(const RunnerOptions& options);
+
+engine::Precision precision_of(bool bf16);
+/// "bf16", or that it is emulated.
+std::string describe_bf16();
 
 }  // namespace downhaul

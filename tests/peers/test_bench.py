@@ -62,6 +62,29 @@ def test_the_instruction_set_can_be_lowered(models):
         refused(run(*verb, env={**os.environ, "DOWNHAUL_ISA": "mmx"}), 2, "DOWNHAUL_ISA", "mmx")
 
 
+def test_bf16_prints_how_far_it_is_off(models, tmp_path):
+    model = models["distilbert_fillmask"] / "model.pt2"
+    said = run("bench", model, *QUICK, "--precision", "bf16").stdout
+    assert "linear layers in bf16" in said.splitlines()[0] and "logits against f32: max abs" in said
+    reports = {p: run("bench", model, *QUICK, "--precision", p, "--json") for p in ("f32", "bf16")}
+    for precision, done in reports.items():
+        (tmp_path / f"{precision}.json").write_text(done.stdout)
+    off = json.loads(reports["bf16"].stdout)["files"][0]["outputs_to_f32"]
+    assert len(off) == 1 and 1e-4 < off[0]["relative"] < 0.05 and off[0]["cosine"] > 0.999
+    assert json.loads(reports["f32"].stdout)["files"][0]["outputs_to_f32"] == []
+    refused(run("bench", "--compare", tmp_path / "f32.json", tmp_path / "bf16.json"), 1, "precision")
+    # The same figures from `compare`, and from every instruction set there is.
+    for isa in ("baseline", "avx2", "avx512", ""):
+        done = run("compare", model, model, "--precision", "bf16", "--json",
+                   env={**os.environ, "DOWNHAUL_ISA": isa})
+        if done.returncode == 2:
+            continue  # not on this CPU
+        found = json.loads(done.stdout)["sets"][0]["outputs"][0]
+        assert done.returncode == 0 and found["verdict"] == "rounding" and found["relative"] > 1e-4
+    refused(run("run", model, "--random", 1, "--reference", "--precision", "bf16"), 2, "--precision")
+    assert run("bench", model, "--precision", "f16").returncode == 2
+
+
 def test_two_results_are_compared(report, tmp_path):
     def saved(name, **changes):
         changed = json.loads(json.dumps(report))

@@ -1,9 +1,11 @@
 #include "engine/steps/steps.h"
+#include "kernels/gemm/bf16.h"
 #include "kernels/gemm/gemm.h"
 #include "ops/ops.h"
 
 // linear: y = x Wt + b as one matrix product of all rows. Weights are packed once, unless there are
-// so few rows that reading them is all the work: then they are read where they lie.
+// so few rows that reading them is all the work: then they are read where they lie. In bf16 they
+// are always packed: half the bytes are read.
 namespace downhaul::engine {
 namespace {
 
@@ -63,6 +65,26 @@ void plan_linear(PlanBuilder& plan, const Fusion& f) {
     if (operand.buffer >= 0) e.operand = run.at<const float>(operand);
     return e;
   };
+  const kernels::BSource source = {
+      .data = w, .n_stride = transposed ? 1 : k, .k_stride = transposed ? n : 1};
+  const Tensor companion = bias_value == nullptr ? Tensor() : bias_value->constant();
+  if (plan.precision() == Precision::kBf16) {
+    const void* packed =
+        plan.weights().packed(weight, companion, transposed ? "gemm bf16 kn" : "gemm bf16 nk",
+                              kernels::packed_bf16_bytes(n, k), [&, n = n, k = k](float* to) {
+                                ThreadPool pool(plan.num_threads());
+                                kernels::pack_b_bf16(source, n, k, bias, to, pool);
+                              });
+    const Ref scratch = plan.scratch(kernels::gemm_bf16_scratch_bytes(m, k));
+    plan.emit(
+        "gemm bf16" + f.kernel, f.nodes,
+        [=, m = m, n = n, k = k](RunContext& run) {
+          kernels::gemm_bf16(run.at<const float>(a), lda, m, packed, n, k, run.at<float>(c), n,
+                             finish(epilogue, run), run.at<void>(scratch), run.pool);
+        },
+        static_cast<int64_t>(weight.num_bytes() / 2));
+    return;
+  }
   if (m <= kernels::kMaxRows) {
     plan.emit(
         "gemm rows" + f.kernel, f.nodes,
@@ -79,15 +101,12 @@ void plan_linear(PlanBuilder& plan, const Fusion& f) {
         static_cast<int64_t>(weight.num_bytes()));
     return;
   }
-  const float* packed = plan.weights().packed(
-      weight, bias_value == nullptr ? Tensor() : bias_value->constant(),
-      transposed ? "gemm kn" : "gemm nk", kernels::packed_b_bytes(n, k),
-      [&, n = n, k = k](float* to) {
-        ThreadPool pool(plan.num_threads());
-        const kernels::BSource source = {
-            .data = w, .n_stride = transposed ? 1 : k, .k_stride = transposed ? n : 1};
-        kernels::pack_b(source, n, k, bias, to, pool);
-      });
+  const float* packed =
+      plan.weights().packed(weight, companion, transposed ? "gemm kn" : "gemm nk",
+                            kernels::packed_b_bytes(n, k), [&, n = n, k = k](float* to) {
+                              ThreadPool pool(plan.num_threads());
+                              kernels::pack_b(source, n, k, bias, to, pool);
+                            });
   plan.emit(
       "gemm" + f.kernel, f.nodes,
       [=, m = m, n = n, k = k](RunContext& run) {
