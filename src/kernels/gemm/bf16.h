@@ -12,10 +12,10 @@
 /// C[m,n] = epilogue(bias[n] + sum over k of bf16(A[m,k]) bf16(B[k,n])).
 ///
 /// A product of two bf16 numbers is exact in f32, so results differ from those of `gemm` by the
-/// rounding of the factors, 2^-8 each at most, and by the order of sums: pairs of k ascending. The CPU's
-/// own instruction (AVX-512-BF16) rounds inside a pair as it likes and takes denormal numbers for
-/// 0; elsewhere both products of a pair are added one after the other, with FMA where there is one.
-/// Results depend on neither tiles nor threads.
+/// rounding of the factors, 2^-8 each at most, and by the order of sums: pairs of k ascending. The
+/// CPU's own instruction (AVX-512-BF16) rounds inside a pair as it likes and takes denormal numbers
+/// for 0; elsewhere both products of a pair are added one after the other, with FMA where there is
+/// one. Results depend on neither tiles nor threads.
 ///
 /// Nothing here allocates or fails; buffers as in gemm.h. Scatter (Epilogue::head_dim) is not
 /// supported.
