@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/strings.h"
 
@@ -91,9 +90,16 @@ void Node::add_origins(const std::vector<int>& origins) {
     }
     return;
   }
-  std::unordered_set<int> known(origins_.begin(), origins_.end());
+  // A chain that merges into one node collects thousands.
+  int last = -1;
+  for (const int o : origins) last = std::max(last, o);
+  for (const int o : origins_) last = std::max(last, o);
+  std::vector<bool> known(static_cast<size_t>(last + 1));
+  for (const int o : origins_) known[static_cast<size_t>(o)] = true;
   for (const int o : origins) {
-    if (known.insert(o).second) origins_.push_back(o);
+    if (known[static_cast<size_t>(o)]) continue;
+    known[static_cast<size_t>(o)] = true;
+    origins_.push_back(o);
   }
 }
 
@@ -108,17 +114,33 @@ Node* Node::previous() const {
 
 // --- Graph: interface
 
+namespace {
+
+void release_name(std::map<std::string, int, std::less<>>& names, const std::string& taken) {
+  int& suffix = names.find(taken)->second;
+  suffix = -std::abs(suffix);
+}
+
+}  // namespace
+
 std::string Graph::unique_name(std::string hint) {
   if (hint.empty()) hint = "v";
   // A name is a word of the text form.
   for (char& c : hint) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '.') c = '_';
   }
-  auto [it, fresh] = names_.try_emplace(hint, 1);
-  if (fresh) return hint;
+  // A name that is free again counts on: or every new one would walk past all that are still taken.
+  const auto take = [&](const std::string& wanted) {
+    int& suffix = names_.try_emplace(wanted, -1).first->second;
+    const bool free = suffix < 0;
+    suffix = std::abs(suffix);
+    return std::pair(free, &suffix);
+  };
+  const auto [free, suffix] = take(hint);
+  if (free) return hint;
   while (true) {
-    std::string candidate = cat(hint, "_", it->second++);
-    if (names_.try_emplace(candidate, 1).second) return candidate;
+    std::string candidate = cat(hint, "_", (*suffix)++);
+    if (take(candidate).first) return candidate;
   }
 }
 
@@ -398,7 +420,7 @@ void Graph::replace_all_uses(Value* from, Value* to) {
 void Graph::erase(Node* node) {
   for (const auto& r : node->results_) {
     DH_CHECK(r->num_uses() == 0);
-    names_.erase(r->name_);
+    release_name(names_, r->name_);
   }
   for (size_t i = 0; i < node->operands_.size(); ++i) {
     drop_use(node->operands_[i], node, static_cast<int>(i));
@@ -427,14 +449,14 @@ int Graph::remove_dead() {
   }
   std::erase_if(owned_, [&](const std::unique_ptr<Value>& v) {
     const bool dead = v->is_constant() && v->num_uses() == 0;
-    if (dead) names_.erase(v->name_);
+    if (dead) release_name(names_, v->name_);
     return dead;
   });
   return removed;
 }
 
 void Graph::rename(Value* value, std::string new_name) {
-  names_.erase(value->name_);
+  release_name(names_, value->name_);
   value->name_ = unique_name(std::move(new_name));
 }
 

@@ -217,7 +217,7 @@ class Graph {
   std::vector<Output> outputs_;
   std::vector<StateUpdate> state_updates_;
   NodeList nodes_;
-  std::map<std::string, int, std::less<>> names_;  // next suffix of each name in use
+  std::map<std::string, int, std::less<>> names_;  // next suffix by name; < 0: name is free
 };
 
 /// One evaluation of a node on concrete tensors.

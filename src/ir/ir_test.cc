@@ -92,6 +92,41 @@ TEST(Graph, ReplacingUsesReachesNodesAndOutputs) {
   EXPECT_TRUE(verify(*g).ok());
 }
 
+TEST(Graph, SuffixesOfNamesCountOnWhenANameIsFreeAgain) {
+  Graph graph;
+  Value* x = graph.add_input("x", {DType::kF32, {2}});
+  const auto add = [&] {
+    Result<Node*> node = graph.insert(nullptr, kScale, {x});
+    EXPECT_TRUE(node.ok());
+    return *node;
+  };
+  Node* first = add();
+  Node* second = add();
+  EXPECT_EQ(second->result()->name(), "scale_1");
+  EXPECT_EQ(add()->result()->name(), "scale_2");
+  graph.erase(second);
+  graph.erase(first);
+  EXPECT_EQ(add()->result()->name(), "scale");
+  // Not scale_1: looking for the first free number from 1 on takes as long as there are names.
+  EXPECT_EQ(add()->result()->name(), "scale_3");
+}
+
+TEST(Graph, OriginsOfManyMergedNodesAreKeptOnceInOrder) {
+  Graph graph;
+  Value* x = graph.add_input("x", {DType::kF32, {2}});
+  Node* node = *graph.insert(nullptr, kScale, {x});
+  std::vector<int> even, all;
+  for (int i = 0; i < 100; ++i) {
+    all.push_back(i);
+    if (i % 2 == 0) even.push_back(i);
+  }
+  node->add_origins(even);
+  node->add_origins(all);
+  ASSERT_EQ(node->origins().size(), 100U);
+  EXPECT_EQ(node->origins()[1], 2);
+  EXPECT_EQ(node->origins()[50], 1);
+}
+
 TEST(Graph, InsertRefusesWhatTheSchemaDoesNotKnow) {
   const auto g = parse("graph g {\n input %x: f32[4]\n return %x as \"x\"\n}");
   Value* x = g->inputs()[0];

@@ -109,6 +109,12 @@ class Downhaul:
         assert any(pathlib.Path(w) == pte for w in wrote), f"no line 'wrote {pte}' in:\n{said}"
         return pte
 
+    def refuse(self, *args):
+        """What it says on stderr when it ends with exit code 1."""
+        done = subprocess.run([self.path, *map(str, args)], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 1, f"exit code {done.returncode}, expected 1\n{done.stdout}\n{done.stderr}"
+        return done.stderr
+
     def lower_file(self, file, backend, out, *more):
         """Lowers a .pt2 or .pte without a spec."""
         self.run("lower", file, "--backend", backend, "--out", out, *more)

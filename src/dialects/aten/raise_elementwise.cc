@@ -2,6 +2,7 @@
 // numbers hoisted to rank-0 constants.
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "base/strings.h"
@@ -35,6 +36,19 @@ Value* scaled(Call& c, Value* other, DType dtype) {
   return c.mul(other, c.scalar(dtype, alpha));
 }
 
+double largest_finite(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return 65504;
+    case DType::kBF16:
+      return 0x1.fep127;
+    case DType::kF64:
+      return std::numeric_limits<double>::max();
+    default:
+      return std::numeric_limits<float>::max();
+  }
+}
+
 Value* as_bool(Call& c, Value* v) { return c.cast(v, DType::kBool); }
 
 Value* as_floating(Call& c, Value* v) { return is_float(dtype_of(v)) ? v : c.cast(v, DType::kF32); }
@@ -66,6 +80,16 @@ Out raise_mul(Call& c) {
   const Promoted p = promoted(c);
   if (p.dtype == DType::kBool) return c.binary(ops::kLogicalAnd, p.self, p.other);
   return c.mul(p.self, p.other);
+}
+
+// Vectors: every pair.
+Out raise_outer(Call& c) {
+  const Promoted p = promoted(c, c.operand("self"), c.operand("vec2"));
+  if (rank_of(p.self) != 1 || rank_of(p.other) != 1) {
+    c.invalid("the operands are no vectors");
+    return {};
+  }
+  return c.mul(c.reshape(p.self, {dims_of(p.self)[0], Dim(1)}), p.other);
 }
 
 Out raise_div(Call& c) {
@@ -273,6 +297,22 @@ Out raise_where(Call& c) {
   Value* condition = as_bool(c, c.tensor("condition"));
   const Promoted p = promoted(c);
   return c.op(ops::kWhere, {condition, p.self, p.other});
+}
+
+// Infinities become the largest numbers of the dtype where no other is given.
+Out raise_nan_to_num(Call& c) {
+  Value* x = c.tensor("self");
+  const DType dtype = dtype_of(x);
+  if (!is_float(dtype)) return x;
+  const auto replace = [&](Value* condition, double by) {
+    x = c.op(ops::kWhere, {condition, c.scalar(dtype, by), x});
+  };
+  const double largest = largest_finite(dtype);
+  replace(c.op(ops::kIsNan, {x}), c.maybe_f("nan").value_or(0));
+  replace(c.binary(ops::kEq, x, c.scalar(dtype, INFINITY)), c.maybe_f("posinf").value_or(largest));
+  replace(c.binary(ops::kEq, x, c.scalar(dtype, -INFINITY)),
+          c.maybe_f("neginf").value_or(-largest));
+  return x;
 }
 
 Out raise_masked_fill(Call& c) {

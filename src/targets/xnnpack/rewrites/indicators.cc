@@ -63,7 +63,7 @@ Value* indicator_of(const Node& node, Builder& b) {
   const bool bools = !node.operands().empty() && node.operand(0) != nullptr &&
                      node.operand(0)->dtype() == DType::kBool;
   if (node.is(ops::kLogicalAnd) && bools) return both(ops::kMul);
-  if (node.is(ops::kLogicalOr) && bools) return both(ops::kMaximum);
+  if (node.is(ops::kLogicalOr) && bools) return clamp(b, both(ops::kAdd), {}, 1);
   if (node.is(ops::kLogicalXor) && bools) return b.op(ops::kAbs, {both(ops::kSub)});
   if (node.is(ops::kLogicalNot) && bools) {
     return sub(b, number(b, 1), indicator(b, node.operand(0)));
