@@ -71,6 +71,17 @@ Result<std::optional<int64_t>> find_class(const AppModel& model, const std::stri
                                   : cat("; labels: ", printable(join(model.labels(), ", "), 500))));
 }
 
+std::string assumption(const ImageInput& input) {
+  if (input.assumed) {
+    return cat("no model_spec.json: resized to ", input.height, " x ", input.width,
+               ", mean and std of ImageNet");
+  }
+  if (!input.preprocessing.mean.has_value() && !input.preprocessing.std.has_value()) {
+    return "model_spec.json states neither mean nor std: values from 0 to 1";
+  }
+  return "";
+}
+
 Result<PhotoTensor> read_photo(const std::string& path, const ImageInput& input) {
   DH_ASSIGN(Image photo, read_image(path));
   auto prepared = prepare_image(photo, input.preprocessing, input.height, input.width);

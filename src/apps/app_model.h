@@ -66,6 +66,9 @@ struct ImageInput {
 /// with.
 Result<ImageInput> find_image_input(const Graph& graph, const std::optional<ModelSpec>& spec,
                                     const std::string& path);
+/// What was taken for granted, in a line to show, since another mean gives other results; "" when
+/// the spec states how pictures are prepared.
+std::string assumption(const ImageInput& input);
 /// The spec beside a model's file or in its folder, if there is one.
 /// Errors: those of a spec that cannot be read.
 Result<std::optional<ModelSpec>> spec_beside(const std::string& path);

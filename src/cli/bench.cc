@@ -100,7 +100,12 @@ class Bench final : public Verb {
       }
       reports.push_back(*std::move(parsed));
     }
-    DH_ASSIGN(const auto differences, compare_benchmarks(reports[0], reports[1]));
+    auto compared = compare_benchmarks(reports[0], reports[1]);
+    if (!compared.ok()) {
+      return std::move(compared).status().with_context(
+          cat("'", printable(files_[0]), "' and '", printable(files_[1]), "'"));
+    }
+    const auto& differences = *compared;
     if (json_) {
       JsonWriter json;
       write_json(differences, json);

@@ -71,7 +71,14 @@ class Check final : public Verb {
   }
 
  private:
+  /// Messages of readers begin with the file, which a finding names already.
   void add(Finding::Level level, const std::string& file, std::string text) {
+    const std::string prefix = cat("'", printable(file), "'");
+    if (text.starts_with(cat(prefix, ": "))) {
+      text.erase(0, prefix.size() + 2);
+    } else if (text.starts_with(cat(prefix, " "))) {
+      text.erase(0, prefix.size() + 1);
+    }
     findings_.push_back({level, file, std::move(text)});
   }
 
@@ -186,10 +193,11 @@ class Check final : public Verb {
   void add_output(const Artifact& first, const Artifact& other, const InputSetComparison& set,
                   const OutputComparison& o) {
     const bool fine = o.verdict != Verdict::kDifferent;
-    const std::string what = o.type_a != o.type_b
-                                 ? cat(o.type_b, ", ", o.type_a, " in ", first.path)
-                                 : cat("largest difference to ", first.path, " is ",
-                                       o.metrics.max_abs, " on ", set.inputs, " inputs");
+    const std::string what =
+        o.type_a != o.type_b
+            ? cat(o.type_b, ", ", o.type_a, " in ", first.path)
+            : cat("largest difference to ", first.path, " is ",
+                  static_cast<float>(o.metrics.max_abs), " on ", set.inputs, " inputs");
     add(fine ? Finding::Level::kFine : Finding::Level::kFault, other.path,
         cat("output ", o.name_a, ": ", what, o.why.empty() ? "" : cat(" (", o.why, ")")));
   }

@@ -25,7 +25,7 @@ class Classify final : public Verb {
     o.positional(&input_, "PHOTO", "a PNG or JPEG image");
     o.text(&options_.spec, "--spec", "FILE",
            "the model's model_spec.json (default: the one beside it)");
-    o.number(&top_, "--top", "K", "show the K most likely classes", 1, 1000000);
+    o.number(&top_, "--top", "K", "show the K most likely classes (default 5)", 1, 1000000);
     o.number(&threads_, "--threads", "N", "threads to use; results do not depend on it", 1, 1024);
     o.flag(&json_, "--json", "print JSON");
   }
@@ -72,10 +72,8 @@ class Classify final : public Verb {
     for (const std::string& w : model.warnings()) {
       std::fprintf(stderr, "downhaul: warning: %s\n", w.c_str());
     }
-    if (input.assumed) {
-      std::printf("no model_spec.json: resized to %d x %d, mean and std of ImageNet\n",
-                  static_cast<int>(input.height), static_cast<int>(input.width));
-    }
+    if (const std::string said = assumption(input); !said.empty())
+      std::printf("%s\n", said.c_str());
     for (const Ranked& r : ranked) {
       std::printf("%6s %%  %s\n", fixed(100 * r.probability, 2).c_str(),
                   printable(model.label(r.index)).c_str());

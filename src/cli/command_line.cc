@@ -1,6 +1,7 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -106,17 +107,30 @@ int run_command_line(int argc, char** argv) {
                "downhaul");
   app.set_version_flag("--version", version_line());
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App* a, const CLI::Error& e) {
-    return cat("downhaul: ", e.what(), "\nTry '", a->get_name(), " --help'.\n");
+  const VerbList verbs = make_verbs();
+  const std::string first = argc > 1 ? argv[1] : "";
+  const bool known_verb = std::any_of(verbs.begin(), verbs.end(),
+                                      [&](const auto& verb) { return verb->name() == first; });
+  app.failure_message([&](const CLI::App*, const CLI::Error& e) {
+    return cat("downhaul: ", e.what(), "\nTry 'downhaul ", known_verb ? first + " " : "",
+               "--help'.\n");
   });
   app.footer(
       "Exit codes: 0 done, 1 a model or file is at fault, 2 bad usage, 3 a difference found.");
-  const VerbList verbs = make_verbs();
   for (const auto& verb : verbs) {
     CLI::App* sub = app.add_subcommand(std::string(verb->name()), std::string(verb->summary()));
     sub->footer(std::string(verb->details()));
     AppOptions options(sub);
     verb->declare(options);
+  }
+  if (!known_verb && first != "--help" && first != "-h" && first != "--version") {
+    // The parser would say that a command is missing, not that this one does not exist.
+    std::vector<std::string> names;
+    for (const auto& verb : verbs) names.emplace_back(verb->name());
+    std::fprintf(stderr, "downhaul: expected a command (%s), found %s\nTry 'downhaul --help'.\n",
+                 join(names, ", ").c_str(),
+                 argc > 1 ? cat("'", printable(first), "'").c_str() : "none");
+    return kExitUsage;
   }
   try {
     app.parse(argc, argv);

@@ -46,7 +46,7 @@ class Recorder final : public Options {
 
 std::string bash(const VerbList& verbs) {
   std::string verb_names;
-  std::string cases;
+  std::string cases = "    completion:completion) words='bash zsh fish' ;;\n";
   for (const auto& verb : verbs) {
     verb_names += cat(verb->name(), " ");
     Recorder recorder;
@@ -76,7 +76,8 @@ std::string quoted(std::string_view text) {
 }
 
 std::string fish(const VerbList& verbs) {
-  std::string out;
+  std::string out =
+      "complete -c downhaul -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'\n";
   for (const auto& verb : verbs) {
     out += cat("complete -c downhaul -n __fish_use_subcommand -a ", verb->name(), " -d ",
                quoted(verb->summary()), "\n");

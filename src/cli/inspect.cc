@@ -37,6 +37,14 @@ std::string type_of_value(const pte::Value& value) {
 }
 
 void take_graph(const Graph& graph, Inspection& out) {
+  std::map<std::string, SymbolPtr, std::less<>> symbols;
+  for (const Value* v : graph.inputs()) {
+    for (const Dim& d : v->type().shape) d.collect_symbols(symbols);
+  }
+  for (const auto& [name, symbol] : symbols) {
+    out.facts.emplace_back(name, symbol->max == INT64_MAX ? cat(symbol->min, " or more")
+                                                          : cat(symbol->min, " to ", symbol->max));
+  }
   for (const auto& node : graph.nodes()) ++out.operators[std::string(node->op_name())];
   out.inputs.clear();
   out.outputs.clear();
@@ -91,7 +99,16 @@ Result<Inspection> inspect_graph(const std::string& path, const LoadOptions& opt
     if (node->op().multiply_adds != nullptr) multiply_adds += node->op().multiply_adds(*node);
   }
   out.facts.emplace_back("constant bytes in the graph", cat(weights));
-  out.facts.emplace_back("multiply-adds", cat(multiply_adds));
+  const bool fixed_sizes =
+      std::all_of(artifact.graph->inputs().begin(), artifact.graph->inputs().end(),
+                  [](const Value* v) { return v->type().is_static(); });
+  out.facts.emplace_back("multiply-adds",
+                         cat(multiply_adds, fixed_sizes ? "" : " at the largest sizes"));
+  if (artifact.kind != Artifact::Kind::kPt2) return out;
+  DH_ASSIGN(auto mapped, MappedFile::open(path));
+  const uint64_t bytes = mapped->bytes().size();
+  DH_ASSIGN(const ZipArchive archive, ZipArchive::open(std::move(mapped)));
+  DH_ASSIGN(out.size, size_report(archive, bytes));
   return out;
 }
 
@@ -244,7 +261,7 @@ class Inspect final : public Verb {
     return "Show what is in .pt2 and .pte files: delegation, sizes, operators";
   }
   std::string_view details() const override {
-    return "Several files are also shown side by side.\n"
+    return "Several files are also shown side by side. --ops is given alone.\n"
            "Example:\n  downhaul inspect ours.pte theirs.pte";
   }
   void declare(Options& o) override {
@@ -257,6 +274,9 @@ class Inspect final : public Verb {
   }
   Result<int> run() override {
     if (ops_) {
+      if (!files_.empty() || graph_ || json_) {
+        return invalid_argument("inspect: --ops prints a page of its own: give it alone");
+      }
       std::fputs(operator_page().c_str(), stdout);
       return kExitDone;
     }

@@ -86,10 +86,10 @@ PipelineOptions restricted(const PipelineOptions& options, const Names& names) {
 
 Status check_names(const PipelineOptions& options, const Names& front, const Names& back) {
   const auto list = [&](bool rewrites) {
-    std::vector<std::string> all;
+    std::set<std::string> all;  // what both pipelines have once
     for (const Names* n : {&front, &back}) {
-      all.insert(all.end(), n->passes.begin(), n->passes.end());
-      if (rewrites) all.insert(all.end(), n->rewrites.begin(), n->rewrites.end());
+      all.insert(n->passes.begin(), n->passes.end());
+      if (rewrites) all.insert(n->rewrites.begin(), n->rewrites.end());
     }
     return join(all, ", ");
   };
@@ -220,16 +220,18 @@ class Lower final : public Verb {
     timings_.write_ms = milliseconds_since(writing);
     timings_.total_ms = milliseconds_since(begin);
 
-    if (verify_) DH_TRY(verify(job, pte));
-    DH_ASSIGN(const std::string metadata,
-              describe(job, pte, *graph, *lowered, log, graph_nodes_before));
+    DH_ASSIGN(std::string metadata, describe(job, pte, *graph, *lowered, log, graph_nodes_before));
     DH_TRY(write_file(cat(base, ".json"), as_bytes(metadata)));
-    if (json_) {
-      std::fputs(metadata.c_str(), stdout);
-    } else {
-      std::printf("wrote %s\nwrote %s.json\n%s", pte.c_str(), base.c_str(), text_.c_str());
-      if (verification_) std::fputs(print(*verification_).c_str(), stdout);
+    say(cat("wrote ", pte, "\nwrote ", base, ".json\n", text_));
+    if (verify_) {
+      // Takes long: whoever interrupts it has both files, and they agree.
+      say("verifying");
+      DH_TRY(verify(job, pte));
+      say(print(*verification_));
+      DH_ASSIGN(metadata, describe(job, pte, *graph, *lowered, log, graph_nodes_before));
+      DH_TRY(write_file(cat(base, ".json"), as_bytes(metadata)));
     }
+    if (json_) std::fputs(metadata.c_str(), stdout);
     if (!verification_ || verification_->verdict != Verdict::kDifferent) return kExitDone;
     std::fprintf(stderr, "downhaul: '%s' does not compute what '%s' does; it was kept\n",
                  printable(pte).c_str(), printable(job.source).c_str());
@@ -237,9 +239,10 @@ class Lower final : public Verb {
   }
 
  private:
-  void say(const std::string& line) const {
+  /// Printed at once, with the newline that it may lack.
+  void say(const std::string& text) const {
     if (json_) return;
-    std::printf("%s\n", line.c_str());
+    std::printf("%s%s", text.c_str(), text.ends_with('\n') ? "" : "\n");
     std::fflush(stdout);
   }
 
@@ -290,7 +293,6 @@ class Lower final : public Verb {
 
   /// The file as written against the source as read anew.
   Status verify(const Job& job, const std::string& pte) {
-    say("verifying");
     LoadOptions options;
     options.keep_outputs = outputs_;
     options.model = job.model;
@@ -336,7 +338,7 @@ Result<std::string> Lower::describe(const Job& job, const std::string& pte, cons
   delegation.split = split_;
   const FileSizeReport size = size_report(file, UINT64_MAX);
   for (OutsideOperator& o : delegation.outside) {
-    if (o.reason.empty()) o.reason = "the portable target has no delegates";
+    if (backend_ == "portable") o.reason = "the portable target has no delegates";
   }
 
   JsonWriter json;

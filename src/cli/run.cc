@@ -69,6 +69,10 @@ class Run final : public Verb {
     if (int{!inputs_.empty()} + int{seed_ >= 0} + int{!image_.empty()} != 1) {
       return invalid_argument("run: give one of --inputs FILE, --image FILE and --random SEED");
     }
+    if (!labels_.empty() && top_ == 0) return invalid_argument("run: --labels needs --top K");
+    if (!spec_.empty() && image_.empty()) {
+      return invalid_argument("run: --spec says how --image FILE is prepared; there is none");
+    }
     LoadOptions options;
     options.keep_outputs = keep_;
     DH_ASSIGN(options.model, model_.options());
@@ -88,13 +92,17 @@ class Run final : public Verb {
       DH_ASSIGN(inputs, read_inputs(inputs_, graph));
     }
     if (artifact.pte != nullptr) delegation_ = delegation_report(*artifact.pte, nullptr);
-    if (!json_) print_header(graph);
+    if (!json_) print_header(graph, inputs);
     warn_of_cache(how_.cache);
     auto runner = Runner::make(graph, how_);
     if (!runner.ok()) return fault(std::move(runner).status(), file_);
     const auto begin = std::chrono::steady_clock::now();
     auto results = (*runner)->run(inputs);
-    if (!results.ok()) return fault(std::move(results).status(), file_);
+    if (!results.ok()) {
+      Status status = std::move(results).status();
+      if (!inputs_.empty()) status = std::move(status).with_context(printable(inputs_));
+      return fault(std::move(status), file_);
+    }
     const double ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     NamedTensors named;
@@ -112,7 +120,7 @@ class Run final : public Verb {
     double min = 0, max = 0, mean = 0;
     int64_t not_finite = 0;
   };
-  Result<Tensor> read_image_input(const Graph& graph) const {
+  Result<Tensor> read_image_input(const Graph& graph) {
     std::optional<ModelSpec> spec;
     if (spec_.empty()) {
       DH_ASSIGN(spec, spec_beside(file_));
@@ -120,6 +128,7 @@ class Run final : public Verb {
       DH_ASSIGN(spec, read_model_spec(spec_));
     }
     DH_ASSIGN(const ImageInput input, find_image_input(graph, spec, file_));
+    assumption_ = assumption(input);
     DH_ASSIGN(PhotoTensor photo, read_photo(image_, input));
     return std::move(photo.tensor);
   }
@@ -135,7 +144,7 @@ class Run final : public Verb {
   }
 
   /// What a time depends on, before the time: coverage, kernels, threads, build.
-  void print_header(const Graph& graph) const {
+  void print_header(const Graph& graph, const std::vector<Tensor>& inputs) const {
     const std::string coverage =
         delegation_.has_value()
             ? cat(counted(static_cast<size_t>(delegation_->call_sites), "delegate call site"), ", ",
@@ -144,6 +153,11 @@ class Run final : public Verb {
             : counted(graph.nodes().size(), "node");
     std::printf("%s: %s; %s, %s build\n", printable(file_).c_str(), coverage.c_str(),
                 describe(how_).c_str(), build_type());
+    if (!assumption_.empty()) std::printf("%s\n", assumption_.c_str());
+    for (size_t i = 0; i < inputs.size() && seed_ >= 0; ++i) {
+      std::printf("%s: random %s\n", graph.inputs()[i]->name().c_str(),
+                  describe(inputs[i]).c_str());
+    }
     std::fflush(stdout);
   }
 
@@ -227,7 +241,8 @@ class Run final : public Verb {
                       static_cast<int>(row), join(parts, ", ").c_str());
         }
       }
-      std::printf("evaluated in %s ms\n", fixed(ms, 1).c_str());
+      std::printf("evaluated in %s ms%s\n", fixed(ms, 1).c_str(),
+                  how_.reference ? "" : ", packing of the weights included");
       if (!outputs_.empty()) std::printf("wrote %s\n", outputs_.c_str());
       return;
     }
@@ -278,7 +293,7 @@ class Run final : public Verb {
   }
 
   ModelFlags model_;
-  std::string file_, inputs_, image_, spec_, outputs_, labels_;
+  std::string file_, inputs_, image_, spec_, outputs_, labels_, assumption_;
   std::optional<DelegationReport> delegation_;
   std::vector<std::string> label_names_;
   int64_t top_ = 0;

@@ -87,10 +87,8 @@ class Segment final : public Verb {
     for (const std::string& w : model.warnings()) {
       std::fprintf(stderr, "downhaul: warning: %s\n", w.c_str());
     }
-    if (input.assumed) {
-      std::printf("no model_spec.json: resized to %d x %d, mean and std of ImageNet\n",
-                  static_cast<int>(input.height), static_cast<int>(input.width));
-    }
+    if (const std::string said = assumption(input); !said.empty())
+      std::printf("%s\n", said.c_str());
     std::printf("%s: %d x %d pixels\n", printable(photo_).c_str(), static_cast<int>(photo.width),
                 static_cast<int>(photo.height));
     for (const ClassShare& s : shares) {

@@ -12,7 +12,9 @@ class Completion final : public Verb {
   std::string_view details() const override {
     return "Example:\n  source <(downhaul completion bash)";
   }
-  void declare(Options& o) override { o.positional(&shell_, "SHELL", "bash, zsh or fish"); }
+  void declare(Options& o) override {
+    o.positional(&shell_, "SHELL", "bash (the default), zsh or fish");
+  }
   Result<int> run() override {
     DH_ASSIGN(const std::string script, completion_script(shell_, make_verbs()));
     std::fputs(script.c_str(), stdout);

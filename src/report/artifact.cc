@@ -172,8 +172,23 @@ Result<Artifact> load_by_type(const std::string& path, const LoadOptions& option
 }  // namespace
 
 Result<Artifact> load_artifact(const std::string& path, const LoadOptions& options) {
-  DH_ASSIGN(Artifact artifact, load_by_type(path, options));
-  take_names_from_spec(path, *artifact.graph);
+  auto artifact = load_by_type(path, options);
+  if (artifact.ok()) {
+    take_names_from_spec(path, *artifact->graph);
+    return artifact;
+  }
+  if (options.keep_outputs.empty() || artifact.status().kind() != ErrorKind::kInvalidArgument) {
+    return artifact;
+  }
+  // The names may be those of the spec, which are shown wherever the file has none of its own.
+  LoadOptions all = options;
+  all.keep_outputs.clear();
+  artifact = load_by_type(path, all);
+  if (!artifact.ok()) return artifact;
+  take_names_from_spec(path, *artifact->graph);
+  if (Status kept = keep_outputs(*artifact->graph, options.keep_outputs); !kept.ok()) {
+    return std::move(kept).with_context(cat("'", printable(path), "'"));
+  }
   return artifact;
 }
 

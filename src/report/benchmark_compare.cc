@@ -72,7 +72,15 @@ Result<std::vector<BenchmarkDifference>> compare_benchmarks(const JsonValue& old
     DH_ASSIGN(const std::vector<double> after, in("new", series_of(file)));
     out.push_back({name, median_of(before), median_of(after), estimate_ratio(before, after)});
   }
-  if (out.empty()) return invalid_file("not comparable: no file name is in both");
+  if (out.empty()) {
+    const auto names = [](const JsonValue::Array& files) {
+      std::vector<std::string> list;
+      for (const JsonValue& f : files) list.push_back(printable(text_of(f.find("name"))));
+      return join(list, ", ");
+    };
+    return invalid_file(cat("not comparable: no file name is in both; the old result has ",
+                            names(*old_files), ", the new one ", names(*new_files)));
+  }
   return out;
 }
 

@@ -296,11 +296,12 @@ Result<Comparison> compare_artifacts(const Artifact& a, const Artifact& b,
 
 namespace {
 
-std::string number(double v) {
+/// Three digits say how large a difference is; nine tell any two floats apart.
+std::string number(double v, int digits = 3) {
   if (std::isnan(v)) return "nan";
   if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
   char text[32];
-  std::snprintf(text, sizeof(text), "%.3g", v);
+  std::snprintf(text, sizeof(text), "%.*g", digits, v);
   return text;
 }
 
@@ -320,7 +321,7 @@ std::string print(const OutputComparison& o) {
              std::isfinite(m.psnr) ? fixed(m.psnr, 1) : number(m.psnr), " dB  cosine ",
              fixed(m.cosine, 8), "\n");
   out += cat("    ", m.unequal, " of ", m.elements, " elements differ, most at ", m.worst, ": ",
-             number(m.worst_a), " and ", number(m.worst_b));
+             number(m.worst_a, 9), " and ", number(m.worst_b, 9));
   if (m.not_finite_a + m.not_finite_b > 0) {
     out += cat("; not finite: ", m.not_finite_a, " and ", m.not_finite_b);
   }

@@ -86,6 +86,7 @@ class Counter {
 
   void count_instructions() {
     std::map<std::string, OutsideOperator> outside;
+    std::map<std::string, std::map<std::string, int>> counts;  // by operator and reason
     const auto& instructions = plan_.chains[0].instructions;
     for (size_t at = 0; at < instructions.size(); ++at) {
       if (const auto* call = std::get_if<pte::KernelCall>(&instructions[at])) {
@@ -94,8 +95,10 @@ class Counter {
         entry.name = name;
         ++entry.count;
         const auto reason = reasons_.find(static_cast<int>(at));
-        if (reason != reasons_.end() && entry.reason.find(reason->second) == std::string::npos) {
-          entry.reason += entry.reason.empty() ? reason->second : cat("; ", reason->second);
+        // An operator that XNNPACK could compute by itself was still not put into a delegate.
+        if (reason != reasons_.end()) {
+          ++counts[name][reason->second.empty() ? "whoever made the file left it outside"
+                                                : reason->second];
         }
         ++report_.kernel_calls;
         const Outs outs = outs_of(plan_, *call, name);
@@ -106,7 +109,14 @@ class Counter {
         ++report_.backends[d.id];
       }
     }
-    for (auto& [name, entry] : outside) report_.outside.push_back(std::move(entry));
+    for (auto& [name, entry] : outside) {
+      std::vector<std::string> parts;
+      for (const auto& [reason, count] : counts[name]) {
+        parts.push_back(count == entry.count ? reason : cat(reason, " (", count, ")"));
+      }
+      entry.reason = report_.call_sites == 0 ? "the file has no delegates" : join(parts, "; ");
+      report_.outside.push_back(std::move(entry));
+    }
     std::stable_sort(report_.outside.begin(), report_.outside.end(),
                      [](const auto& a, const auto& b) { return a.count > b.count; });
   }
@@ -288,9 +298,15 @@ std::string print(const DelegationReport& r, bool by_module) {
       "  weight bytes used by delegates: ",
       percent(static_cast<double>(r.delegated_weight_bytes), static_cast<double>(r.weight_bytes)),
       " of ", fixed(static_cast<double>(r.weight_bytes) / 1e6, 2), " MB\n");
+  // One reason for everything is said once.
+  const std::string common = r.outside.size() > 1 ? r.outside[0].reason : "";
+  const bool same =
+      !common.empty() && std::all_of(r.outside.begin(), r.outside.end(),
+                                     [&](const auto& o) { return o.reason == common; });
+  if (same) out += cat("  all outside because ", common, "\n");
   for (const OutsideOperator& o : r.outside) {
     out += cat("  outside: ", o.name, " (", o.count, ")");
-    out += o.reason.empty() ? "\n" : cat("  because ", o.reason, "\n");
+    out += same || o.reason.empty() ? "\n" : cat("  because ", o.reason, "\n");
   }
   for (const auto& [module, count] : r.outside_by_module) {
     if (!by_module) break;

@@ -18,7 +18,7 @@ namespace downhaul {
 struct OutsideOperator {
   std::string name;  ///< "aten::embedding.out"
   int count = 0;
-  std::string reason;  ///< why no delegate computes it; several are joined by "; "
+  std::string reason;  ///< why no delegate computes it; several by "; ", each with its count
 };
 
 struct DelegationReport {

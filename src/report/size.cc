@@ -12,7 +12,7 @@ namespace downhaul {
 namespace {
 
 struct Block {
-  pte::ByteRange range;
+  Bytes content;
   std::string owner;
 };
 
@@ -20,7 +20,7 @@ struct Block {
 std::vector<Block> blocks_of(const PteFile& file) {
   std::map<uint64_t, Block> by_offset;
   const auto add = [&](pte::ByteRange range, std::string owner) {
-    const auto [it, fresh] = by_offset.try_emplace(range.offset, Block{range, owner});
+    const auto [it, fresh] = by_offset.try_emplace(range.offset, Block{file.bytes(range), owner});
     if (!fresh) it->second.owner += cat(" = ", owner);
   };
   for (const pte::Plan& plan : file.program.plans) {
@@ -63,20 +63,18 @@ bool less_content(Bytes a, Bytes b) {
   return std::memcmp(a.data(), b.data(), a.size()) < 0;
 }
 
-void find_duplicates(const PteFile& file, uint64_t min_bytes, FileSizeReport& report) {
-  std::vector<Block> blocks = blocks_of(file);
-  std::erase_if(blocks, [&](const Block& b) { return b.range.size < min_bytes; });
+void find_duplicates(std::vector<Block> blocks, uint64_t min_bytes, FileSizeReport& report) {
+  std::erase_if(blocks, [&](const Block& b) { return b.content.size() < min_bytes; });
   std::stable_sort(blocks.begin(), blocks.end(), [&](const Block& a, const Block& b) {
-    return less_content(file.bytes(a.range), file.bytes(b.range));
+    return less_content(a.content, b.content);
   });
   for (size_t i = 0; i < blocks.size();) {
     size_t end = i + 1;
-    while (end < blocks.size() &&
-           !less_content(file.bytes(blocks[i].range), file.bytes(blocks[end].range))) {
+    while (end < blocks.size() && !less_content(blocks[i].content, blocks[end].content)) {
       ++end;
     }
     if (end - i > 1) {
-      DuplicateBytes duplicate{blocks[i].range.size, {}};
+      DuplicateBytes duplicate{blocks[i].content.size(), {}};
       for (size_t k = i; k < end; ++k) duplicate.owners.push_back(blocks[k].owner);
       report.duplicated_bytes += duplicate.bytes * (end - i - 1);
       report.duplicates.push_back(std::move(duplicate));
@@ -85,6 +83,13 @@ void find_duplicates(const PteFile& file, uint64_t min_bytes, FileSizeReport& re
   }
   std::stable_sort(report.duplicates.begin(), report.duplicates.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+}
+
+void add_part(const std::string& name, uint64_t bytes, FileSizeReport& report) {
+  auto it = std::find_if(report.parts.begin(), report.parts.end(),
+                         [&](const SizePart& p) { return p.name == name; });
+  if (it == report.parts.end()) it = report.parts.insert(it, SizePart{name, 0});
+  it->bytes += bytes;
 }
 
 std::string megabytes(uint64_t bytes) {
@@ -97,13 +102,38 @@ FileSizeReport size_report(const PteFile& file, uint64_t min_duplicate) {
   FileSizeReport report;
   report.file_size = file.file->bytes().size();
   for (const PtePart& part : file.parts) {
-    const std::string part_name(name(part.kind));
-    auto it = std::find_if(report.parts.begin(), report.parts.end(),
-                           [&](const SizePart& p) { return p.name == part_name; });
-    if (it == report.parts.end()) it = report.parts.insert(it, SizePart{part_name, 0});
-    it->bytes += part.range.size;
+    add_part(std::string(name(part.kind)), part.range.size, report);
   }
-  find_duplicates(file, min_duplicate, report);
+  find_duplicates(blocks_of(file), min_duplicate, report);
+  return report;
+}
+
+Result<FileSizeReport> size_report(const ZipArchive& archive, uint64_t file_size,
+                                   uint64_t min_duplicate) {
+  FileSizeReport report;
+  report.file_size = file_size;
+  std::vector<Block> blocks;
+  std::vector<ZipBytes> inflated;  // keeps alive what the blocks point to
+  uint64_t in_entries = 0;
+  for (const ZipEntry& entry : archive.entries()) {
+    // The first folder is the name of the archive.
+    const std::string inside = entry.name.substr(entry.name.find('/') + 1);
+    const auto is_in = [&](std::string_view folder) { return inside.starts_with(folder); };
+    add_part(is_in("data/weights/")         ? "weights"
+             : is_in("data/constants/")     ? "constants"
+             : is_in("data/sample_inputs/") ? "sample inputs"
+             : is_in("models/")             ? "program"
+                                            : "other entries",
+             entry.stored_size, report);
+    in_entries += entry.stored_size;
+    if (entry.size < min_duplicate) continue;
+    DH_ASSIGN(ZipBytes content, archive.read(entry));
+    blocks.push_back({content.bytes, printable(entry.name, 64)});
+    inflated.push_back(std::move(content));
+  }
+  // Entries that share their bytes would count twice; whole archives of ours and of torch do not.
+  add_part("zip headers and padding", file_size - std::min(file_size, in_entries), report);
+  find_duplicates(std::move(blocks), min_duplicate, report);
   return report;
 }
 

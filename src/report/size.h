@@ -4,8 +4,9 @@
 #include <vector>
 
 #include "formats/pte/pte.h"
+#include "formats/zip/zip.h"
 
-/// Where the bytes of an ExecuTorch program are.
+/// Where the bytes of an ExecuTorch program or of an exported PyTorch program are.
 namespace downhaul {
 
 struct SizePart {
@@ -28,6 +29,10 @@ struct FileSizeReport {
 
 /// Reads constants and named blobs to find duplicates of at least `min_duplicate` bytes.
 FileSizeReport size_report(const PteFile& file, uint64_t min_duplicate = 1024);
+
+/// The same of a `.pt2`, an archive of `file_size` bytes, by the folders inside.
+Result<FileSizeReport> size_report(const ZipArchive& archive, uint64_t file_size,
+                                   uint64_t min_duplicate = 1024);
 
 std::string print(const FileSizeReport& report);
 
