@@ -312,6 +312,72 @@ TEST(Engine, ReshapesForEachSizeOfADynamicModel) {
   EXPECT_FALSE(session.run(testing::random_inputs(*graph, {{"s", 41}}, 4)).ok());
 }
 
+/// Operators of the plan that have only their reference kernel.
+std::vector<std::string> slow_operators(const Session& session) {
+  std::vector<std::string> slow;
+  for (const engine::Step& step : session.plan()->steps) {
+    if (step.is_reference) slow.emplace_back(step.nodes.back()->op_name());
+  }
+  return slow;
+}
+
+TEST(Engine, TransposedConvolutionsTakeSeveralPartsOfAnImage) {
+  const auto graph = parse(R"(graph g {
+  input %x: f32[2,8,40,50]
+  const %w: f32[8,40,4,4] = random 1
+  const %b: f32[80] = random 2
+  %y = conv_transpose2d(%x, %w, %b, stride=[2,2], padding=[1,1,1,1], groups=2)
+  %r = clamp(%y, min=0)
+  const %v: f32[80,21,3,2] = random 3
+  %z = conv_transpose2d(%r, %v, none, stride=[1,3], padding=[0,2,1,0], output_padding=[0,1])
+  return %z as "z"
+}
+)");
+  const auto inputs = testing::random_inputs(*graph, {}, 3);
+  const auto expected = evaluate(*graph, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  for (const Isa isa : supported_isas()) {
+    const ScopedIsa scoped(isa);
+    const auto model = EngineModel::as_it_is(*graph);
+    const auto one = *run_with(model, inputs, {});
+    for (int64_t i = 0; i < one[0].num_elements(); ++i) {
+      // Sums of 80·6 products below 100, each sum rounded at most 500 times.
+      ASSERT_NEAR(one[0].at(i), (*expected)[0].at(i), 500 * 0x1p-24 * 2000) << i;
+    }
+    expect_same_bits(*run_with(model, inputs, {.num_threads = 3}), one, "threads");
+    Session session(model);
+    ASSERT_TRUE(session.reshape().ok());
+    EXPECT_TRUE(slow_operators(session).empty());
+  }
+}
+
+TEST(Engine, CopiesOfAnyKindHaveKernels) {
+  const auto graph = parse(R"(graph g {
+  input %x: f32[2,12,9,10]
+  input %s: f32[2,12,3,10]
+  const %a: f32[12] = random 1
+  %p = pad(%x, before=[0,0,2,3], after=[0,0,1,4], mode="reflect")
+  %q = pad(%x, before=[0,0,2,-1], after=[0,1,-3,4], value=0.5)
+  %c = slice_scatter(%x, %s, dim=2, start=1, end=9, step=3)
+  %r = repeat(%c, repeats=[1,2,1,3])
+  %l = tril(%c, diagonal=1)
+  %u = triu(%c, diagonal=-2)
+  %f = pixel_shuffle(%x, factor=2)
+  %g = pixel_unshuffle(%f, factor=2)
+  %k = prelu(%x, %a)
+  return %p as "p", %q as "q", %r as "r", %l as "l", %u as "u", %f as "f", %g as "g", %k as "k"
+}
+)");
+  const auto inputs = testing::random_inputs(*graph, {}, 3);
+  const auto expected = evaluate(*graph, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  Session session(EngineModel::as_it_is(*graph), {.num_threads = 2});
+  const auto found = session.run(inputs);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  expect_same_bits(*found, *expected, "copies are exact");
+  EXPECT_TRUE(slow_operators(session).empty()) << slow_operators(session)[0];
+}
+
 TEST(Engine, LinearLayersInBf16AreOffByTheRoundingOfTheirFactors) {
   const auto graph = parse(R"(graph g {
   input %x: f32[1,20,64]

@@ -5,6 +5,7 @@
 #include "ops/infer.h"
 #include "ops/loops.h"
 #include "ops/ops.h"
+#include "ops/pad.h"
 
 namespace downhaul::ops {
 
@@ -51,14 +52,6 @@ AxisMap pad_axes(const Node& node) {
   return same_except(node, padded);
 }
 
-/// The index that element i of the padded dimension shows, or -1 for the fill value.
-int64_t source_index(const std::string& mode, int64_t i, int64_t size) {
-  if (i >= 0 && i < size) return i;
-  if (mode == "constant") return -1;
-  if (mode == "replicate") return std::clamp<int64_t>(i, 0, size - 1);
-  return i < 0 ? -i : 2 * (size - 1) - i;
-}
-
 Status pad(RefCall& call) {
   const Tensor& self = call.in("self");
   const std::string& mode = call.node.s("mode");
@@ -76,7 +69,7 @@ Status pad(RefCall& call) {
     }
     std::vector<int64_t> table(static_cast<size_t>(call.out().sizes()[d]));
     for (size_t i = 0; i < table.size(); ++i) {
-      table[i] = source_index(mode, static_cast<int64_t>(i) - before, size);
+      table[i] = pad_source_index(mode, static_cast<int64_t>(i) - before, size);
     }
     tables.push_back(std::move(table));
   }
@@ -86,6 +79,13 @@ Status pad(RefCall& call) {
 }
 
 }  // namespace
+
+int64_t pad_source_index(const std::string& mode, int64_t i, int64_t size) {
+  if (i >= 0 && i < size) return i;
+  if (mode == "constant") return -1;
+  if (mode == "replicate") return std::clamp<int64_t>(i, 0, size - 1);
+  return i < 0 ? -i : 2 * (size - 1) - i;
+}
 
 // pad: before[d] elements in front of and after[d] behind dimension d, outermost dimension first.
 //   mode "constant": `value`; negative entries crop      "replicate": the border element

@@ -1,9 +1,12 @@
 #include <algorithm>
+#include <memory>
 
 #include "engine/steps/steps.h"
+#include "kernels/elementwise/copy.h"
 #include "kernels/image/image.h"
 #include "ops/evaluate.h"
 #include "ops/ops.h"
+#include "ops/pad.h"
 
 // concat and pad, as copies to their places; and what is known when the sizes are.
 namespace downhaul::engine {
@@ -30,6 +33,42 @@ std::optional<Copy> copy_into(PlanBuilder& plan, const Value* value, const Sizes
   copy.permute = kernels::plan_permute(static_cast<int>(view.sizes.size()), view.sizes.data(),
                                        view.strides.data(), to.data(), item);
   return copy;
+}
+
+/// Any mode and type, cropping too: dimension by dimension the index that the result shows, or -1.
+bool plan_pad_by_tables(PlanBuilder& plan, const Node& node) {
+  const Value* self = node.operand("self");
+  const Sizes whole = plan.sizes(node.result());
+  if (plan.elements(node.result()) == 0 || plan.elements(self) == 0 || whole.empty() ||
+      whole.size() > kernels::Loops::kMaxRank) {
+    return false;
+  }
+  const std::string& mode = node.s("mode");
+  const View view = plan.view(self);
+  kernels::TableCopy copy;
+  copy.rank = static_cast<int>(whole.size());
+  copy.element_size = static_cast<int64_t>(item_size(self->dtype()));
+  auto tables = std::make_shared<std::vector<std::vector<int64_t>>>(whole.size());
+  for (size_t d = 0; d < whole.size(); ++d) {
+    const int64_t size = view.sizes[d];
+    const int64_t before = node.ints("before")[d];
+    const int64_t most = std::max(before, node.ints("after")[d]);
+    if (mode == "reflect" && most > 0 && most >= size) return false;  // the reference says why
+    for (int64_t i = 0; i < whole[d]; ++i) {
+      (*tables)[d].push_back(ops::pad_source_index(mode, i - before, size));
+    }
+    copy.sizes[d] = whole[d];
+    copy.source_strides[d] = view.strides[d];
+    copy.tables[d] = (*tables)[d].data();
+  }
+  const Tensor fill = Tensor::scalar(self->dtype(), node.f("value"));
+  const Ref out = plan.result(node.result());
+  plan.emit("pad", {&node}, [=, from = view.ref](RunContext& run) {
+    (void)tables;
+    kernels::run_table_copy(copy, run.at<const void>(from), fill.bytes().data(), run.at<void>(out),
+                            run.pool);
+  });
+  return true;
 }
 
 }  // namespace
@@ -69,7 +108,7 @@ bool plan_pad(PlanBuilder& plan, const Node& node) {
       plan.elements(node.result()) == 0 || whole.size() > kernels::PermutePlan::kMaxRank ||
       std::any_of(before.begin(), before.end(), negative) ||
       std::any_of(after.begin(), after.end(), negative)) {
-    return false;
+    return plan_pad_by_tables(plan, node);
   }
   const std::vector<int64_t> strides = contiguous_strides(whole);
   int64_t at = 0;
