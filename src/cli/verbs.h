@@ -7,6 +7,7 @@
 namespace downhaul {
 
 std::unique_ptr<Verb> make_bench();
+std::unique_ptr<Verb> make_bundle();
 std::unique_ptr<Verb> make_check();
 std::unique_ptr<Verb> make_classify();
 std::unique_ptr<Verb> make_compare();
