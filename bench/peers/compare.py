@@ -25,6 +25,7 @@ import os
 import pathlib
 import platform
 import shlex
+import shutil
 import signal
 import statistics
 import subprocess
@@ -225,6 +226,8 @@ def main():
               "settle": args.settle, "latency": [], "alone": []}
     with open(args.out / "log.txt", "w") as log, tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
+        # A build that goes on meanwhile must not exchange what is measured.
+        args.library = pathlib.Path(shutil.copy(args.library, scratch))
         for folder in args.models if args.rounds else []:
             for threads in map(int, args.threads.split(",")):
                 rows = measure(folder, threads, args, scratch, log)
