@@ -41,7 +41,10 @@ Result<AppModel> AppModel::load(const std::string& path, const AppModelOptions& 
     DH_ASSIGN(const std::string labels, require(*model.spec_, model.spec_->labels, "labels"));
     DH_ASSIGN(model.labels_, read_labels(labels));
   }
-  DH_ASSIGN(Artifact artifact, load_artifact(file));
+  LoadOptions load;
+  if (model.spec_.has_value()) load.model = build_options(*model.spec_);
+  DH_ASSIGN(Artifact artifact, load_artifact(file, load));
+  if (model.labels_.empty()) model.labels_ = artifact.labels;
   model.artifact_ = std::make_unique<Artifact>(std::move(artifact));
   DH_ASSIGN(model.runner_, Runner::make(model.graph(), options.how));
   return model;

@@ -1,6 +1,5 @@
 // DistilBERT, all heads: embeddings, post-norm encoder layers, and what `head` asks for.
 #include <cmath>
-#include <numbers>
 
 #include "base/strings.h"
 #include "models/text.h"
@@ -91,6 +90,7 @@ Status build_distilbert(Job& job) {
   if (job.options.token_types) {
     return invalid_argument("--token-types: DistilBERT takes no token types");
   }
+  job.out.max_length = shape.max_length;
   const TextInputs in = text_inputs(job, shape, head == "mc");
   Value* h = embeddings(job, m, in);
   for (int64_t i = 0; i < m.layers.value; ++i) {
@@ -98,7 +98,10 @@ Status build_distilbert(Job& job) {
   }
   const Extent classes{labels.key, labels.value};
   if (head == "base") return job.finish({h}, {"last_hidden_state"});
-  if (head == "embed") return job.finish({mean_embedding(job, in, h)}, {"embedding"});
+  if (head == "embed") {
+    DH_ASSIGN(Value * embedding, sentence_embedding(job, in, h));
+    return job.finish({embedding}, {"embedding"});
+  }
   if (head == "mlm") return job.finish({vocabulary_logits(job, m, h)}, {"logits"});
   if (head == "fill-mask") {
     Value* all = vocabulary_logits(job, m, h);

@@ -21,6 +21,20 @@ struct FamilyRow {
 };
 constexpr FamilyRow kFamilies[] = {
     {"distilbert", "distilbert.", build_distilbert, true},
+    {"bert", "bert.", build_bert, true},
+    {"roberta", "roberta.", build_bert, true},
+    {"xlm-roberta", "roberta.", build_bert, true},
+    {"camembert", "roberta.", build_bert, true},
+    {"gpt2", "transformer.", build_gpt2, true},
+    {"mobilenet_v2", "model.", build_mobilenet_v2, false},
+    {"mobilenet_v3_small", "model.", build_mobilenet_v3, false},
+    {"mobilenet_v3_large", "model.", build_mobilenet_v3, false},
+    {"lraspp_mobilenet_v3_large", "model.", build_lraspp, false},
+    {"resnet18", "model.", build_resnet, false},
+    {"resnet34", "model.", build_resnet, false},
+    {"resnet50", "model.", build_resnet, false},
+    {"resnet101", "model.", build_resnet, false},
+    {"resnet152", "model.", build_resnet, false},
 };
 
 const FamilyRow* find_family(std::string_view name, bool has_config) {
@@ -197,7 +211,7 @@ Result<BuiltModel> build_checkpoint(const std::string& path, const BuildOptions&
   for (const TaskRow& row : kHeads) {
     if (row.head == out.head && out.task.empty()) out.task = row.task;
   }
-  out.warnings = weights.warnings();
+  out.warnings.insert(out.warnings.end(), weights.warnings().begin(), weights.warnings().end());
   out.unused = weights.unused();
   if (!out.unused.empty()) {
     constexpr size_t kShown = 8;

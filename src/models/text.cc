@@ -40,17 +40,66 @@ constexpr HeadRow kHeads[] = {{"ForMaskedLM", "mlm"},
                               {"DoubleHeadsModel", "next-token"},
                               {"Model", "base"}};
 
+/// What a sentence-transformers folder does after its encoder.
+struct Pooling {
+  bool first_token = false;
+  bool unit_length = false;
+};
+
+Result<JsonValue> document(const std::string& path) {
+  DH_ASSIGN(const std::string text, read_text_file(path));
+  auto parsed = JsonValue::parse(text);
+  if (parsed.ok()) return parsed;
+  return std::move(parsed).status().with_context(cat("'", printable(path), "'"));
+}
+
+Result<Pooling> read_pooling(const std::string& folder) {
+  Pooling out;
+  const std::string modules_path = folder + "/modules.json";
+  if (!file_exists(modules_path)) return out;
+  DH_ASSIGN(const JsonValue modules, document(modules_path));
+  for (const JsonValue& module : modules.elements()) {
+    const JsonValue* type = module.find("type");
+    const std::string kind = type && type->as_string() ? *type->as_string() : "";
+    if (kind.ends_with(".Normalize")) {
+      out.unit_length = true;
+    } else if (kind.ends_with(".Pooling")) {
+      const std::string path = folder + "/1_Pooling/config.json";
+      DH_ASSIGN(const JsonValue config, document(path));
+      for (const auto& [key, value] : config.members()) {
+        if (!key.starts_with("pooling_mode_") || !value.as_bool().value_or(false)) continue;
+        out.first_token = key == "pooling_mode_cls_token";
+        if (out.first_token || key == "pooling_mode_mean_tokens") continue;
+        return unsupported(cat("'", printable(path), "': '", printable(key, 60),
+                               "' is not supported; supported: pooling_mode_mean_tokens, "
+                               "pooling_mode_cls_token"));
+      }
+    } else if (!kind.ends_with(".Transformer")) {
+      return unsupported(cat("'", printable(modules_path), "': module '", printable(kind, 80),
+                             "' is not supported"));
+    }
+  }
+  return out;
+}
+
+/// Of the hidden states that the mask lets through.
+Value* mean(Net& net, const TextInputs& inputs, Value* hidden) {
+  Value* weight = net.cast(
+      net.reshape(inputs.mask, {inputs.shape.batch, inputs.shape.length, Dim(1)}), DType::kF32);
+  Value* sum = net.op(ops::kSum, {net.mul(hidden, weight)}, {{"dims", Ints{1}}});
+  Value* count = net.op(ops::kSum, {weight}, {{"dims", Ints{1}}});
+  // A row without a token gives zeros instead of 0 / 0.
+  constexpr double kLeastCount = 1e-9;
+  return net.op(ops::kDiv, {sum, net.op(ops::kClamp, {count}, {{"min", kLeastCount}})});
+}
+
 /// The id of `token` in the files that tokenizers come in.
 std::optional<int64_t> id_of_token(const std::string& folder, std::string_view token) {
-  const auto document = [&](const char* file) -> JsonValue {
-    const std::string path = cat(folder, "/", file);
-    if (!file_exists(path)) return {};
-    const auto text = read_text_file(path);
-    if (!text.ok()) return {};
-    auto parsed = JsonValue::parse(*text);
+  const auto optional_document = [&](const char* file) -> JsonValue {
+    auto parsed = document(cat(folder, "/", file));
     return parsed.ok() ? *std::move(parsed) : JsonValue();
   };
-  const JsonValue tokenizer = document("tokenizer.json");
+  const JsonValue tokenizer = optional_document("tokenizer.json");
   if (const JsonValue* added = tokenizer.find("added_tokens")) {
     for (const JsonValue& entry : added->elements()) {
       const JsonValue* content = entry.find("content");
@@ -60,7 +109,7 @@ std::optional<int64_t> id_of_token(const std::string& folder, std::string_view t
       }
     }
   }
-  const JsonValue vocab = document("vocab.json");
+  const JsonValue vocab = optional_document("vocab.json");
   if (const JsonValue* id = vocab.find(token)) return id->as_int();
   const std::string list = cat(folder, "/vocab.txt");
   if (!file_exists(list)) return std::nullopt;
@@ -175,16 +224,16 @@ Result<Value*> pick_mask_token(Job& job, const TextInputs& inputs, Value* logits
   return net.op(ops::kIndex, {logits, rows, place});
 }
 
-Value* mean_embedding(Job& job, const TextInputs& inputs, Value* hidden) {
+Result<Value*> sentence_embedding(Job& job, const TextInputs& inputs, Value* hidden) {
   Net& net = job.net;
+  DH_ASSIGN(const Pooling pooling, read_pooling(job.folder));
   net.enter("pooling");
-  Value* weight = net.cast(
-      net.reshape(inputs.mask, {inputs.shape.batch, inputs.shape.length, Dim(1)}), DType::kF32);
-  Value* sum = net.op(ops::kSum, {net.mul(hidden, weight)}, {{"dims", Ints{1}}});
-  Value* count = net.op(ops::kSum, {weight}, {{"dims", Ints{1}}});
-  // A row without a token gives zeros instead of 0 / 0.
-  constexpr double kLeastCount = 1e-9;
-  return net.op(ops::kDiv, {sum, net.op(ops::kClamp, {count}, {{"min", kLeastCount}})});
+  Value* out = pooling.first_token ? net.select(hidden, 1, Dim(0)) : mean(net, inputs, hidden);
+  if (!pooling.unit_length) return out;
+  Value* squares = net.op(ops::kSum, {net.mul(out, out)}, {{"dims", Ints{1}}, {"keepdim", true}});
+  constexpr double kLeastLength = 1e-12;  // torch.nn.functional.normalize
+  Value* length = net.op(ops::kSqrt, {squares});
+  return net.op(ops::kDiv, {out, net.op(ops::kClamp, {length}, {{"min", kLeastLength}})});
 }
 
 Status finish_question_answering(Job& job, const TextInputs& inputs, Value* hidden,
@@ -209,6 +258,8 @@ Result<std::string> choose_head(Job& job, const std::vector<std::string_view>& k
     return invalid_argument(cat("--head ", printable(job.options.head, 60), ": a ", job.out.family,
                                 " checkpoint has ", join(known, ", ")));
   }
+  // A sentence-transformers folder is there for its embedding, whatever class its encoder has.
+  if (is_known("embed") && file_exists(job.folder + "/modules.json")) return std::string("embed");
   const std::vector<std::string> classes = job.config.texts("architectures");
   if (classes.empty()) return std::string(otherwise);
   for (const HeadRow& row : kHeads) {

@@ -50,9 +50,10 @@ Value* position_rows(Net& net, const TextShape& shape, Value* table, const Exten
 Result<Value*> pick_mask_token(Job& job, const TextInputs& inputs, Value* logits,
                                const Setting& vocab);
 
-/// Mean of the hidden states that the mask lets through: [batch, dim]; of length 1 when the
-/// folder's modules.json asks for it.
-Value* mean_embedding(Job& job, const TextInputs& inputs, Value* hidden);
+/// One vector a row, [batch, dim]: the mean of the hidden states that the mask lets through. Where
+/// the folder has a modules.json with a pooling of its own, that one (mean or first token), and of
+/// length 1 if it says so. Errors: kUnsupported for another pooling, kInvalidFile.
+Result<Value*> sentence_embedding(Job& job, const TextInputs& inputs, Value* hidden);
 
 /// start_logits and end_logits, [batch, length] each.
 Status finish_question_answering(Job& job, const TextInputs& inputs, Value* hidden,

@@ -16,7 +16,7 @@ namespace {
 std::string in_quotes(std::string_view name) { return cat("'", printable(name), "'"); }
 
 // At most this many names in one message.
-constexpr size_t kMaxNamed = 50;
+constexpr size_t kMaxNamed = 24;
 
 std::string some_of(const std::vector<std::string>& names) {
   std::string out;
