@@ -172,28 +172,7 @@ constexpr TaskRow kHeads[] = {
     {"base", "embedding"},
 };
 
-}  // namespace
-
-std::string Job::input_name(size_t index, std::string_view usual) const {
-  return index < options.input_names.size() ? options.input_names[index] : std::string(usual);
-}
-
-Status Job::finish(const std::vector<Value*>& values, const std::vector<std::string>& names) const {
-  DH_TRY(net.status());
-  const std::vector<std::string>& wanted =
-      options.output_names.empty() ? names : options.output_names;
-  if (wanted.size() != values.size()) {
-    return invalid_argument(cat("the model has ", values.size(), " outputs (", join(names, ", "),
-                                "), ", wanted.size(),
-                                " are named: ", printable(join(wanted, ", "))));
-  }
-  for (size_t i = 0; i < values.size(); ++i) out.graph->add_output(values[i], wanted[i]);
-  out.graph->remove_dead();
-  return {};
-}
-
-Result<BuiltModel> build_checkpoint(const std::string& path, const BuildOptions& options) {
-  DH_ASSIGN(const Source source, locate(path));
+Result<BuiltModel> build(const Source& source, const BuildOptions& options) {
   Config config;
   DH_ASSIGN(const FamilyRow* family, family_of(source, options, config));
   DH_ASSIGN(Weights weights, Weights::open(source.weights));
@@ -231,6 +210,37 @@ Result<BuiltModel> build_checkpoint(const std::string& path, const BuildOptions&
   facts.insert(facts.end(), out.facts.begin(), out.facts.end());
   out.facts = std::move(facts);
   return out;
+}
+
+}  // namespace
+
+std::string Job::input_name(size_t index, std::string_view usual) const {
+  return index < options.input_names.size() ? options.input_names[index] : std::string(usual);
+}
+
+Status Job::finish(const std::vector<Value*>& values, const std::vector<std::string>& names) const {
+  DH_TRY(net.status());
+  const std::vector<std::string>& wanted =
+      options.output_names.empty() ? names : options.output_names;
+  if (wanted.size() != values.size()) {
+    return invalid_argument(cat("the model has ", values.size(), " outputs (", join(names, ", "),
+                                "), ", wanted.size(),
+                                " are named: ", printable(join(wanted, ", "))));
+  }
+  for (size_t i = 0; i < values.size(); ++i) out.graph->add_output(values[i], wanted[i]);
+  out.graph->remove_dead();
+  return {};
+}
+
+Result<BuiltModel> build_checkpoint(const std::string& path, const BuildOptions& options) {
+  DH_ASSIGN(const Source source, locate(path));
+  return build(source, options);
+}
+
+Result<BuiltModel> build_from_files(const std::string& config, const std::string& weights,
+                                    const BuildOptions& options) {
+  const std::string folder = std::filesystem::path(weights).parent_path().string();
+  return build({folder.empty() ? "." : folder, weights, config}, options);
 }
 
 bool is_checkpoint(const std::string& path) {

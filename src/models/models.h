@@ -64,6 +64,10 @@ struct BuiltModel {
 /// cannot follow; kUnsupported for a model that is none of ours.
 Result<BuiltModel> build_checkpoint(const std::string& path, const BuildOptions& options = {});
 
+/// The same from two files, wherever they are; `config` may be "".
+Result<BuiltModel> build_from_files(const std::string& config, const std::string& weights,
+                                    const BuildOptions& options = {});
+
 /// True for what build_checkpoint reads: a folder with a configuration or weights, a file of
 /// weights.
 bool is_checkpoint(const std::string& path);
