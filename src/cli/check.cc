@@ -98,6 +98,8 @@ class Check final : public Verb {
     look(spec.sample, "sample");
     if (spec.exported_program && !spec.exported_program->found.empty()) {
       files_.push_back(spec.exported_program->found);
+    } else if (spec.weights && !spec.weights->found.empty()) {
+      files_.push_back(spec_);  // builds the model as the spec describes it
     }
     for (const char* backend : {"portable", "xnnpack"}) {
       const std::string path =
