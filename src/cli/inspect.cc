@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "base/strings.h"
 #include "cli/model_flags.h"
@@ -26,7 +27,13 @@ struct Inspection {
   std::optional<DelegationReport> delegation;
   std::optional<FileSizeReport> size;
   std::map<std::string, int> operators;  ///< of the graph, by IR operator
-  std::string not_followed;              ///< why the file could not be turned into a graph
+  struct Weight {
+    std::string name;
+    std::string type;
+    uint64_t bytes = 0;
+  };
+  std::vector<Weight> largest;  ///< constants of the graph, largest first
+  std::string not_followed;     ///< why the file could not be turned into a graph
 };
 
 std::string type_of_value(const pte::Value& value) {
@@ -46,6 +53,16 @@ void take_graph(const Graph& graph, Inspection& out) {
                                                           : cat(symbol->min, " to ", symbol->max));
   }
   for (const auto& node : graph.nodes()) ++out.operators[std::string(node->op_name())];
+  std::set<std::pair<const Storage*, uint64_t>> seen;  // tied weights are one
+  for (const Value* c : graph.constants()) {
+    const Tensor& t = c->constant();
+    if (!seen.emplace(t.storage().get(), t.byte_offset()).second) continue;
+    out.largest.push_back({c->name(), c->type().str(), static_cast<uint64_t>(t.num_bytes())});
+  }
+  constexpr size_t kShown = 5;
+  std::stable_sort(out.largest.begin(), out.largest.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  out.largest.resize(std::min(kShown, out.largest.size()));
   out.inputs.clear();
   out.outputs.clear();
   for (const Value* v : graph.inputs()) out.inputs.emplace_back(v->name(), v->type().str());
@@ -128,6 +145,12 @@ std::string text_of(const Inspection& f) {
   if (!f.not_followed.empty()) out += cat("  cannot be run: ", f.not_followed, "\n");
   if (f.delegation) out += print(*f.delegation);
   if (f.size) out += print(*f.size);
+  if (!f.largest.empty()) {
+    out += "Largest weights\n";
+    for (const auto& w : f.largest) {
+      out += cat("  ", printable(w.name), ": ", w.type, ", ", w.bytes, " bytes\n");
+    }
+  }
   if (!f.operators.empty()) {
     std::vector<std::pair<std::string, int>> sorted(f.operators.begin(), f.operators.end());
     std::stable_sort(sorted.begin(), sorted.end(),
@@ -224,6 +247,15 @@ void write_json(const Inspection& f, JsonWriter& json) {
     json.key("size");
     write_json(*f.size, json);
   }
+  json.key("largest_weights").begin_array();
+  for (const auto& w : f.largest) {
+    json.begin_object();
+    json.field("name", w.name);
+    json.field("type", w.type);
+    json.field("bytes", w.bytes);
+    json.end_object();
+  }
+  json.end_array();
   json.key("operators").begin_object();
   for (const auto& [op, count] : f.operators) json.field(op, count);
   json.end_object();

@@ -274,6 +274,10 @@ def test_inspect_accounts_for_every_byte_of_an_exported_program(models):
     size = json.loads(run("inspect", path, "--json").stdout)["files"][0]["size"]
     assert sum(size["parts"].values()) == size["file_bytes"] == path.stat().st_size
     assert size["parts"]["weights"] > size["parts"]["program"] > 0
+    largest = json.loads(run("inspect", path, "--json").stdout)["files"][0]["largest_weights"]
+    sizes = [weight["bytes"] for weight in largest]
+    assert len(sizes) == 5 and sizes == sorted(sizes, reverse=True)
+    assert largest[0]["name"] in run("inspect", path).stdout
     dynamic = json.loads(run("inspect", models["gpt2_dynamic"] / "model.pt2", "--json").stdout)["files"][0]
     assert "largest sizes" in dynamic["facts"]["multiply-adds"]
     assert any(value.endswith("to 64") for value in dynamic["facts"].values()), dynamic["facts"]
