@@ -81,6 +81,7 @@ const std::vector<const Rewrite*>& raising() {
                                                    &kRaiseGeluTanhFactored,
                                                    &kRaiseGeluTanhSigmoid,
                                                    &kRaiseRsqrt,
+                                                   &kRaiseRoll,
                                                    &kRaiseSilu,
                                                    &kRaiseMish,
                                                    &kRaiseHardswishSixthLast,

@@ -2,7 +2,6 @@
 by torch, lowered to both backends, and run by us (the program and both files) and by the stock runtime
 (both files); all of them must give what torch eager gives, on every set of inputs."""
 
-import contextlib
 import math
 import warnings
 
@@ -60,10 +59,10 @@ def case(*sets, **more):
     return register
 
 
-def refused(message, *inputs):
+def refused(message, *inputs, dynamic=None):
     """Decorator: lowering ends with exit code 1 and one line that has these words."""
     def register(function):
-        REFUSED[function.__name__] = (Case(function, [inputs]), message)
+        REFUSED[function.__name__] = (Case(function, [inputs], dynamic), message)
         return function
     return register
 
@@ -637,6 +636,11 @@ def unknown_operators_are_named_at_once(a):
     return a.rot90() + 1, a.unfold(0, 2, 1), a.unfold(1, 2, 2)
 
 
+@refused("enlarging the dynamic size", f(1, 2, 4, 4), dynamic=({2: N},))
+def enlarging_a_dynamic_size_by_a_factor(a):
+    return F.interpolate(a, scale_factor=2)
+
+
 @refused("batch norm in training mode", f(2, 3, 4, 4))
 def batch_norm_in_training(a):
     return F.batch_norm(a, torch.zeros(3), torch.ones(3), training=True)
@@ -668,8 +672,8 @@ def test_corner(name, downhaul, stock_runtime, tmp_path):
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name, downhaul, tmp_path):
     c, message = REFUSED[name]
-    with contextlib.suppress(AttributeError):
-        torch.export.save(torch.export.export(c.module, tuple(c.sets[0].values())), tmp_path / "model.pt2")
+    program = torch.export.export(c.module, tuple(c.sets[0].values()), dynamic_shapes=c.dynamic)
+    torch.export.save(program, tmp_path / "model.pt2")
     for backend in ("portable", "xnnpack"):
         said = downhaul.refuse("lower", tmp_path / "model.pt2", "--backend", backend, "--out", tmp_path)
         assert message in said and said.count("\n") == 1, said

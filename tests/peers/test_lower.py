@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from conftest import BACKENDS, MODELS, TOLERANCE
+from conftest import BACKENDS, DECOMPOSED, EAGER, MODELS, TEXT, TOLERANCE, UNWRAPPED, VISION
 from safetensors.torch import load_file
 from stock_run import difference, sets_of
 
@@ -30,6 +30,13 @@ def test_model_explorer_shows_program_and_delegates(model, backend, lowered):
     assert graphs and all(g.nodes for g in graphs)
     sites = json.loads(pte.with_suffix(".json").read_text())["delegation"]["delegate_call_sites"]
     assert len(graphs) >= (2 if sites else 1), "the delegate's graph is not shown"
+
+
+@pytest.mark.parametrize("model", TEXT + VISION + EAGER + DECOMPOSED + UNWRAPPED)
+def test_one_delegate_holds_the_model(model, lowered):
+    delegation = json.loads(lowered(model, "xnnpack").with_suffix(".json").read_text())["delegation"]
+    assert delegation["delegate_call_sites"] == 1, delegation["outside"]
+    assert delegation["multiply_add_share_delegated"] == 1.0
 
 
 @pytest.mark.parametrize("model, backend", EVERY)

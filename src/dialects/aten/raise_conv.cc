@@ -284,7 +284,8 @@ Resize resize_to_either(Call& c, const Value* input) {
   for (size_t d = 0; d < 2; ++d) {
     const Dim& size = input->dim(static_cast<int64_t>(d) + 2);
     if (!size.is_static()) {
-      c.fail(cat("scale factors with the dynamic size ", size.str()));
+      c.fail(cat("enlarging the dynamic size ", size.str(), " by a factor gives a dynamic size; ",
+                 "images are resized to fixed ones only"));
       return r;
     }
     const double scaled = std::floor(static_cast<double>(size.value()) * factors[d]);

@@ -10,6 +10,7 @@
 
 #include "ops/evaluate.h"
 #include "ops/ops.h"
+#include "passes/elementwise.h"
 #include "passes/passes.h"
 #include "passes/values.h"
 
@@ -23,27 +24,14 @@ constexpr int64_t kMaxElements = 4 << 20;
 using Symbols = std::map<std::string, SymbolPtr, std::less<>>;
 
 bool keeps_prefixes(const Node& node) {
-  static const OpDef* const kElementwise[] = {
-      &ops::kAbs,         &ops::kAdd,        &ops::kBitwiseAnd, &ops::kBitwiseNot,
-      &ops::kBitwiseOr,   &ops::kBitwiseXor, &ops::kCast,       &ops::kClamp,
-      &ops::kCos,         &ops::kDiv,        &ops::kEq,         &ops::kExp,
-      &ops::kFloorDivide, &ops::kFmod,       &ops::kGe,         &ops::kGt,
-      &ops::kLe,          &ops::kLog,        &ops::kLogicalAnd, &ops::kLogicalNot,
-      &ops::kLogicalOr,   &ops::kLogicalXor, &ops::kLt,         &ops::kMaximum,
-      &ops::kMinimum,     &ops::kMul,        &ops::kNe,         &ops::kNeg,
-      &ops::kPow,         &ops::kReciprocal, &ops::kRemainder,  &ops::kRsqrt,
-      &ops::kSign,        &ops::kSin,        &ops::kSqrt,       &ops::kSub,
-      &ops::kTanh,        &ops::kWhere};
   static const OpDef* const kOther[] = {
       &ops::kArange, &ops::kReshape,     &ops::kPermute, &ops::kExpand, &ops::kSlice,
       &ops::kConcat, &ops::kCumsum,      &ops::kTril,    &ops::kTriu,   &ops::kEmbedding,
       &ops::kIndex,  &ops::kIndexSelect, &ops::kGather};
-  const auto among = [&](const auto& list) {
-    return std::any_of(std::begin(list), std::end(list),
-                       [&](const OpDef* op) { return node.is(*op); });
-  };
-  if (among(kElementwise)) return true;
-  if (!among(kOther)) return false;
+  if (is_elementwise(node)) return true;
+  if (std::none_of(std::begin(kOther), std::end(kOther),
+                   [&](const OpDef* op) { return node.is(*op); }))
+    return false;
   // Sequences must start at a fixed place; only their end may vary.
   if (node.is(ops::kArange) || node.is(ops::kSlice)) return node.dim("start").is_static();
   if (node.is(ops::kConcat)) {

@@ -1,28 +1,15 @@
 // unary(expand(x)) → expand(unary(x)): computed once per element, and the expand may vanish further
 // on. Also embedding(table, expand(i)) → expand(embedding(table, i)), binary(expand(x), scalar
 // constant), and an operator whose operands are all expanded in the same way.
-#include <algorithm>
 
 #include "ops/ops.h"
+#include "passes/elementwise.h"
 #include "passes/passes.h"
 #include "passes/values.h"
 
 namespace downhaul::rewrites {
 
 namespace {
-
-bool is_elementwise(const Node& node) {
-  static const OpDef* const kElementwise[] = {
-      &ops::kCast,    &ops::kLogicalNot, &ops::kBitwiseNot, &ops::kNeg,         &ops::kAbs,
-      &ops::kExp,     &ops::kLog,        &ops::kSqrt,       &ops::kRsqrt,       &ops::kReciprocal,
-      &ops::kAdd,     &ops::kSub,        &ops::kMul,        &ops::kDiv,         &ops::kEq,
-      &ops::kNe,      &ops::kLt,         &ops::kLe,         &ops::kGt,          &ops::kGe,
-      &ops::kWhere,   &ops::kLogicalAnd, &ops::kLogicalOr,  &ops::kBitwiseAnd,  &ops::kBitwiseOr,
-      &ops::kMaximum, &ops::kMinimum,    &ops::kIsInf,      &ops::kIsNan,       &ops::kTanh,
-      &ops::kSin,     &ops::kCos,        &ops::kPow,        &ops::kFloorDivide, &ops::kRemainder};
-  return std::any_of(std::begin(kElementwise), std::end(kElementwise),
-                     [&](const OpDef* op) { return node.is(*op); });
-}
 
 Value* over_embedding(Node& node, Builder& b) {
   if (!is_op(node.operand(1), ops::kExpand)) return nullptr;

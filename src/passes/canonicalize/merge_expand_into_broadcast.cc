@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/ops.h"
+#include "passes/elementwise.h"
 #include "passes/passes.h"
 #include "passes/values.h"
 
@@ -11,15 +12,8 @@ namespace downhaul::rewrites {
 namespace {
 
 bool broadcasts(const Node& node, int operand) {
-  static const OpDef* const kBinary[] = {
-      &ops::kAdd,        &ops::kSub,        &ops::kMul,       &ops::kDiv,        &ops::kPow,
-      &ops::kMaximum,    &ops::kMinimum,    &ops::kEq,        &ops::kNe,         &ops::kLt,
-      &ops::kLe,         &ops::kGt,         &ops::kGe,        &ops::kLogicalAnd, &ops::kLogicalOr,
-      &ops::kLogicalXor, &ops::kBitwiseAnd, &ops::kBitwiseOr, &ops::kBitwiseXor, &ops::kFloorDivide,
-      &ops::kFmod,       &ops::kRemainder,  &ops::kWhere,     &ops::kMatmul};
   if (node.is(ops::kAttention)) return operand == 3;
-  return std::any_of(std::begin(kBinary), std::end(kBinary),
-                     [&](const OpDef* op) { return node.is(*op); });
+  return node.is(ops::kMatmul) || (node.operands().size() > 1 && is_elementwise(node));
 }
 
 /// Broadcast of `shapes` by torch's rule; nullopt when they do not fit.

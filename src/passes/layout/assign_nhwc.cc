@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "ops/ops.h"
+#include "passes/elementwise.h"
 #include "passes/passes.h"
 #include "passes/values.h"
 
@@ -22,34 +23,19 @@ const Ints kToNchw = {0, 3, 1, 2};
 /// Where each NCHW dimension lies in NHWC.
 constexpr std::array<int64_t, 4> kPosition = {0, 3, 1, 2};
 
-bool is_image_op(const Node& node) {
-  static const OpDef* const kImage[] = {
-      &ops::kConv2d,           &ops::kConvTranspose2d,   &ops::kMaxPool2d,
-      &ops::kAvgPool2d,        &ops::kAdaptiveAvgPool2d, &ops::kUpsampleBilinear2d,
-      &ops::kUpsampleNearest2d};
-  return node.num_results() == 1 && std::any_of(std::begin(kImage), std::end(kImage),
-                                                [&](const OpDef* op) { return node.is(*op); });
+bool has_argument(const Node& node, std::string_view name, ArgKind kind) {
+  const SchemaArg* arg = node.schema().find(name);
+  return arg != nullptr && arg->kind == kind;
 }
 
-/// Elementwise by its axes: the result has the operands' broadcast shape and each operand dimension
-/// maps to the aligned one of the result or is broadcast.
-bool is_elementwise(const Node& node) {
-  static const OpDef* const kElementwise[] = {
-      &ops::kAbs,       &ops::kAdd,       &ops::kCast,    &ops::kClamp,       &ops::kDiv,
-      &ops::kElu,       &ops::kErf,       &ops::kExp,     &ops::kEq,          &ops::kFloor,
-      &ops::kGe,        &ops::kGelu,      &ops::kGt,      &ops::kHardsigmoid, &ops::kHardswish,
-      &ops::kLe,        &ops::kLeakyRelu, &ops::kLog,     &ops::kLogicalAnd,  &ops::kLogicalNot,
-      &ops::kLogicalOr, &ops::kLt,        &ops::kMaximum, &ops::kMinimum,     &ops::kMish,
-      &ops::kMul,       &ops::kNe,        &ops::kNeg,     &ops::kPow,         &ops::kReciprocal,
-      &ops::kRound,     &ops::kRsqrt,     &ops::kSigmoid, &ops::kSilu,        &ops::kSoftplus,
-      &ops::kSqrt,      &ops::kSub,       &ops::kTanh,    &ops::kTrunc,       &ops::kWhere};
-  return std::any_of(std::begin(kElementwise), std::end(kElementwise),
-                     [&](const OpDef* op) { return node.is(*op); });
+/// What can say in which order its images are.
+bool is_image_op(const Node& node) {
+  return node.num_results() == 1 && has_argument(node, "layout", ArgKind::kString);
 }
 
 bool is_reduction(const Node& node) {
-  return node.is(ops::kMean) || node.is(ops::kSum) || node.is(ops::kAmax) || node.is(ops::kAmin) ||
-         node.is(ops::kVar) || node.is(ops::kAny) || node.is(ops::kAll) || node.is(ops::kProd);
+  return node.num_results() == 1 && has_argument(node, "dims", ArgKind::kInts) &&
+         has_argument(node, "keepdim", ArgKind::kBool);
 }
 
 class Layouter {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/ops.h"
+#include "passes/elementwise.h"
 #include "passes/passes.h"
 #include "passes/values.h"
 
@@ -18,22 +19,17 @@ bool merges_leading(const Value* operand) {
   return x->rank() > 2 && x->dim(x->rank() - 1) == operand->dim(1);
 }
 
-bool is_unary(const Node& node) {
-  static const OpDef* const kUnary[] = {
-      &ops::kGelu, &ops::kTanh, &ops::kSigmoid,   &ops::kSilu,        &ops::kClamp,
-      &ops::kCast, &ops::kErf,  &ops::kHardswish, &ops::kHardsigmoid, &ops::kExp,
-      &ops::kNeg,  &ops::kElu,  &ops::kMish,      &ops::kLeakyRelu,   &ops::kSoftplus};
-  return std::any_of(std::begin(kUnary), std::end(kUnary),
-                     [&](const OpDef* op) { return node.is(*op); });
+/// True when every operand but the first is a number or one number per column.
+bool is_pointwise(const Node& node) {
+  return is_elementwise(node) &&
+         std::all_of(node.operands().begin() + 1, node.operands().end(), [](const Value* other) {
+           return other != nullptr && other->is_constant() && other->rank() <= 1;
+         });
 }
 
 std::vector<Value*> apply(Node& node, Builder& b) {
-  const bool is_linear = node.is(ops::kLinear);
-  // Pointwise with a constant: a scalar, or one per column.
-  const bool is_affine = node.is(ops::kAdd) || node.is(ops::kMul) || node.is(ops::kPow);
-  if (!is_linear && !is_affine && !is_unary(node)) return {};
+  if (!node.is(ops::kLinear) && !is_pointwise(node)) return {};
   if (!merges_leading(node.operand(0))) return {};
-  if (is_affine && (!node.operand(1)->is_constant() || node.operand(1)->rank() > 1)) return {};
   std::vector<Value*> operands = node.operands();
   Value* x = node.operand(0)->producer()->operand(0);
   operands[0] = x;
