@@ -18,6 +18,8 @@ function(downhaul_flatbuffers name)
     list(APPEND headers ${header})
   endforeach()
   target_sources(downhaul_${name} PRIVATE ${headers})
+  add_custom_target(downhaul_${name}_schemas DEPENDS ${headers})  # for tools that only parse
+  add_dependencies(downhaul_${name} downhaul_${name}_schemas)
   target_include_directories(downhaul_${name} SYSTEM PRIVATE ${folder} ${FLATBUFFERS_INCLUDE_DIR})
   if(TARGET ${name}_test)  # the generated headers exist once the library is built
     target_include_directories(${name}_test SYSTEM PRIVATE ${folder} ${FLATBUFFERS_INCLUDE_DIR})
