@@ -163,7 +163,7 @@ class Lower final : public Verb {
 
   Result<int> run() override {
     DH_TRY(lower_isa_by_environment());
-    DH_ASSIGN(const Job job, resolve());
+    DH_ASSIGN(Job job, resolve());
     if (backend_.empty())
       return invalid_argument("lower: --backend is required (portable, xnnpack)");
     const auto begin = Clock::now();
@@ -278,13 +278,17 @@ class Lower final : public Verb {
     return job;
   }
 
-  Result<std::unique_ptr<Graph>> load(const Job& job) {
+  Result<std::unique_ptr<Graph>> load(Job& job) {
     LoadOptions options;
     options.keep_outputs = outputs_;
     options.model = job.model;
     DH_ASSIGN(Artifact artifact, load_artifact(job.source, options));
     for (const std::string& w : artifact.warnings) {
       std::fprintf(stderr, "downhaul: warning: %s\n", w.c_str());
+    }
+    const std::vector<Value*>& inputs = artifact.graph->inputs();
+    if (artifact.kind == Artifact::Kind::kCheckpoint && inputs[0]->dtype() == DType::kI64) {
+      job.seq_len = inputs[0]->shape().back().maybe_value();
     }
     if (artifact.kind == Artifact::Kind::kCheckpoint) facts_ = std::move(artifact.facts);
     unused_ = std::move(artifact.unused_weights);

@@ -267,6 +267,71 @@ TEST(Checkpoint, ManyMissingLayersStayOneShortLine) {
   EXPECT_LT(message.size(), 4000u);
 }
 
+/// The tensors of `whole` in two files and an index that says where they are.
+void write_shards(const TestCheckpoint& whole, const std::string& second = "two.safetensors") {
+  TestCheckpoint first, rest;
+  JsonValue::Object map;
+  for (size_t i = 0; i < whole.tensors.size(); ++i) {
+    (i % 2 == 0 ? first : rest).tensors.push_back(whole.tensors[i]);
+    map.emplace_back(whole.tensors[i].first,
+                     JsonValue(i % 2 == 0 ? std::string("one.safetensors") : second));
+  }
+  first.write();
+  rest.write();
+  std::filesystem::copy_file(first.folder() + "/model.safetensors",
+                             whole.folder() + "/one.safetensors");
+  std::filesystem::copy_file(rest.folder() + "/model.safetensors",
+                             whole.folder() + "/two.safetensors");
+  whole.write_text("config.json", to_json(JsonValue(whole.config)));
+  whole.write_text("model.safetensors.index.json",
+                   to_json(JsonValue(JsonValue::Object{{"weight_map", JsonValue(map)}})));
+}
+
+TEST(Checkpoint, ReadsShardsBesideTheirIndex) {
+  TestCheckpoint whole = tiny_distilbert();
+  whole.write();
+  TestCheckpoint sharded = tiny_distilbert();
+  write_shards(sharded);
+  const auto a = build_checkpoint(whole.folder(), short_rows());
+  const auto b = build_checkpoint(sharded.folder(), short_rows());
+  ASSERT_TRUE(b.ok()) << b.status().message();
+  expect_same(outputs(*a), outputs(*b));
+}
+
+TEST(Checkpoint, RefusesShardsThatAreElsewhere) {
+  TestCheckpoint outside = tiny_distilbert();
+  write_shards(outside, "../two.safetensors");
+  EXPECT_TRUE(contains(fault(outside), "'../two.safetensors'")) << fault(outside);
+  EXPECT_TRUE(contains(fault(outside), "is no file beside the index"));
+
+  TestCheckpoint missing = tiny_distilbert();
+  write_shards(missing);
+  std::filesystem::remove(missing.folder() + "/two.safetensors");
+  EXPECT_TRUE(contains(fault(missing), "two.safetensors")) << fault(missing);
+
+  TestCheckpoint wrong = tiny_distilbert();
+  write_shards(wrong);
+  std::filesystem::rename(wrong.folder() + "/one.safetensors", wrong.folder() + "/x");
+  std::filesystem::rename(wrong.folder() + "/two.safetensors", wrong.folder() + "/one.safetensors");
+  std::filesystem::rename(wrong.folder() + "/x", wrong.folder() + "/two.safetensors");
+  EXPECT_TRUE(contains(fault(wrong),
+                       "is in shard 'two.safetensors', expected in "
+                       "'one.safetensors'"))
+      << fault(wrong);
+}
+
+TEST(Checkpoint, FaultsOfTheWeightsNameTheFile) {
+  TestCheckpoint c = tiny_distilbert();
+  c.write();
+  for (const std::string& bytes : {std::string("\x08\0\0\0\0\0\0\x80{}", 10), std::string("x"),
+                                   std::string(), std::string("\x80\x02}q\0.", 6)}) {
+    c.write_text("model.safetensors", bytes);
+    const std::string message = fault(c);
+    EXPECT_TRUE(contains(message, "model.safetensors'")) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos);
+  }
+}
+
 TEST(Checkpoint, AFolderWithoutWeightsSaysWhatIsExpected) {
   TestCheckpoint checkpoint = tiny_distilbert();
   checkpoint.write_text("config.json", "{\"model_type\": \"distilbert\"}");

@@ -390,6 +390,8 @@ def test_faults_are_one_line(downhaul, tmp_path):
                                tmp_path / "none", *map(str, more)], capture_output=True, text=True, timeout=60)
         assert done.returncode == code, done.stderr
         lines = [line for line in done.stderr.splitlines() if line]
+        if code == 2 and lines[-1].startswith("Try 'downhaul"):
+            lines.pop()
         assert len(lines) == 1, done.stderr
         assert not (tmp_path / "none").exists() or not list((tmp_path / "none").iterdir())
         return lines[0]
@@ -404,3 +406,28 @@ def test_faults_are_one_line(downhaul, tmp_path):
                               ("activation", "snake", "'activation': expected one of")):
         (tmp_path / "hf" / "config.json").write_text(json.dumps({**config, key: value}))
         assert words in refusal()
+    (tmp_path / "hf" / "config.json").write_text(json.dumps(config))
+
+
+class Payload:
+    """What a hostile pickle would do."""
+
+    def __reduce__(self):
+        import os
+        return os.system, ("touch pickle_was_run",)
+
+
+@pytest.mark.parametrize("place", ["value", "beside"])
+def test_a_pickle_is_never_run(place, downhaul, tmp_path):
+    import subprocess
+    model = FAMILIES["distilbert"]("ForMaskedLM")
+    model.save_pretrained(tmp_path / "hf")
+    (tmp_path / "hf" / "model.safetensors").unlink()
+    state = model.state_dict()
+    state["vocab_transform.bias" if place == "value" else "extra"] = Payload()
+    torch.save(state, tmp_path / "hf" / "pytorch_model.bin")
+    done = subprocess.run([downhaul.path, "lower", tmp_path / "hf", "--backend", "portable", "--out",
+                           tmp_path / "out"], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "posix.system" in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert not (tmp_path / "pickle_was_run").exists()
