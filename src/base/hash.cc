@@ -25,6 +25,8 @@ uint64_t hash_bytes(Bytes bytes, uint64_t seed) {
   for (; left >= 32; left -= 32, p += 32) {
     uint64_t words[4];
     std::memcpy(words, p, 32);
+    // Unrolled, so that the chains stay in registers.
+#pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) h[i] = mix(h[i], words[i], kFactors[i]);
   }
   uint64_t last[4] = {};

@@ -1,11 +1,10 @@
 #include "engine/engine.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <chrono>
 
 #include "base/strings.h"
+#include "engine/pages.h"
 #include "passes/passes.h"
 
 namespace downhaul {
@@ -33,7 +32,7 @@ Session::Session(std::shared_ptr<EngineModel> model, const EngineOptions& option
 }
 
 Session::~Session() {
-  if (arena_ != nullptr) ::munmap(arena_, arena_bytes_);
+  if (arena_ != nullptr) engine::unmap_memory(arena_, arena_bytes_);
 }
 
 void Session::reset_state() {
@@ -50,6 +49,7 @@ Status Session::reshape(const Bindings& bindings) {
   engine::PlanOptions options;
   options.num_threads = pool_.num_threads();
   options.precision = options_.precision;
+  options.pool = &pool_;
   options.reference_only = options_.reference_only;
   options.share_arena = options_.share_arena;
   std::unique_ptr<Graph> specialized;
@@ -59,12 +59,11 @@ Status Session::reshape(const Bindings& bindings) {
   const Graph& graph = specialized != nullptr ? *specialized : model_->graph();
   DH_ASSIGN(engine::Plan plan, engine::make_plan(graph, model_->weights(), options));
   if (plan.arena_bytes > arena_bytes_) {
-    if (arena_ != nullptr) ::munmap(arena_, arena_bytes_);
+    if (arena_ != nullptr) engine::unmap_memory(arena_, arena_bytes_);
     arena_ = nullptr;
     arena_bytes_ = 0;
-    void* memory = ::mmap(nullptr, plan.arena_bytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
+    void* memory = engine::map_memory(plan.arena_bytes);
+    if (memory == nullptr) {
       plan_ = nullptr;
       return unsupported(cat("activations need ", plan.arena_bytes,
                              " bytes, which this system "

@@ -98,6 +98,8 @@ enum class Precision {
 struct PlanOptions {
   int num_threads = 1;
   Precision precision = Precision::kF32;
+  /// Packs weights; null: the caller alone does.
+  ThreadPool* pool = nullptr;
   /// Every operator by its reference kernel: what the others are held against.
   bool reference_only = false;
   /// A buffer of its own for every value: what sharing is held against.
@@ -125,6 +127,8 @@ class PlanBuilder {
   Weights& weights() { return weights_; }
   int num_threads() const { return options_.num_threads; }
   Precision precision() const { return options_.precision; }
+  /// For work while planning.
+  ThreadPool& pool() { return options_.pool != nullptr ? *options_.pool : caller_; }
 
   /// Where a value lies; the step that is being built reads it.
   View view(const Value* value);
@@ -164,6 +168,7 @@ class PlanBuilder {
   const Graph& graph_;
   Weights& weights_;
   PlanOptions options_;
+  ThreadPool caller_{1};
   Plan plan_;
   std::unordered_map<const Value*, Sizes> sizes_;
   std::unordered_map<const Value*, View> views_;

@@ -6,10 +6,12 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
-#include <new>
+#include <utility>
+#include <vector>
 
 #include "base/hash.h"
 #include "base/strings.h"
+#include "engine/pages.h"
 
 // A file of the cache holds one block: a page of header, then the packed floats. Its name and its
 // header state the key (what was packed, how, by which version); its payload has a checksum. It is
@@ -20,7 +22,7 @@ namespace {
 
 constexpr std::array<char, 8> kMagic = {'D', 'H', 'P', 'A', 'C', 'K', 'E', 'D'};
 // To be raised whenever a packed layout changes.
-constexpr uint64_t kLayoutVersion = 1;
+constexpr uint64_t kLayoutVersion = 2;
 constexpr size_t kHeaderBytes = 4096;
 
 struct Header {
@@ -30,6 +32,15 @@ struct Header {
   uint64_t bytes = 0;
   uint64_t checksum = 0;
 };
+
+/// All pages of a part of a mapped file with one call instead of a fault for every few.
+void map_pages([[maybe_unused]] Bytes bytes) {
+#ifdef MADV_POPULATE_READ
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data()) / kHeaderBytes * kHeaderBytes;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size();
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);
+#endif
+}
 
 /// The container's checksum when it states one: then the source need not be read.
 uint64_t content_of(const Tensor& tensor) {
@@ -46,26 +57,32 @@ std::string hex(uint64_t number) {
   return text.data();
 }
 
-void* allocate_pages(size_t bytes) {
-  // Pages of their own: packed weights are most of a process's memory, and the heap would keep
-  // holes where they were.
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) throw std::bad_alloc();
-#ifdef MADV_HUGEPAGE
-  ::madvise(data, bytes, MADV_HUGEPAGE);
-#endif
-  return data;
+/// Of pieces that threads share: reading a payload from other memory is most of what a load costs.
+uint64_t checksum_of(Bytes payload, ThreadPool& pool) {
+  constexpr size_t kPiece = size_t{1} << 20;
+  std::vector<uint64_t> pieces((payload.size() + kPiece - 1) / kPiece);
+  pool.run(static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end, int) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      const Bytes piece =
+          payload.subspan(i * kPiece, std::min(kPiece, payload.size() - i * kPiece));
+      map_pages(piece);
+      pieces[i] = hash_bytes(piece);
+    }
+  });
+  return hash_bytes(
+      Bytes(reinterpret_cast<const uint8_t*>(pieces.data()), pieces.size() * sizeof(uint64_t)));
 }
 
 /// A cache that cannot be written is no reason to fail: the next process packs again.
-void write_cached(const std::string& folder, const std::string& path, uint64_t key, Bytes payload) {
+void write_cached(const std::string& folder, const std::string& path, uint64_t key, Bytes payload,
+                  ThreadPool& pool) {
   if (!make_directories(folder).ok()) return;
   auto file = OutputFile::create(path);
   if (!file.ok()) return;
   Header header;
   header.key = key;
   header.bytes = payload.size();
-  header.checksum = hash_bytes(payload);
+  header.checksum = checksum_of(payload, pool);
   const Bytes head(reinterpret_cast<const uint8_t*>(&header), sizeof header);
   if (file->write(head).ok() && file->write_zeros(kHeaderBytes - sizeof header).ok() &&
       file->write(payload).ok()) {
@@ -75,14 +92,8 @@ void write_cached(const std::string& folder, const std::string& path, uint64_t k
 
 }  // namespace
 
-Weights::~Weights() {
-  for (auto& [key, block] : blocks_) {
-    if (block.file == nullptr) ::munmap(block.data, block.bytes);
-  }
-}
-
 std::shared_ptr<const MappedFile> Weights::find_cached(const std::string& path, uint64_t key,
-                                                       size_t bytes) const {
+                                                       size_t bytes, ThreadPool& pool) const {
   auto file = MappedFile::open(path);
   if (!file.ok()) return nullptr;
   const Bytes all = (*file)->bytes();
@@ -90,14 +101,14 @@ std::shared_ptr<const MappedFile> Weights::find_cached(const std::string& path, 
   Header header;
   std::memcpy(&header, all.data(), sizeof header);
   if (header.magic != kMagic || header.version != kLayoutVersion || header.key != key ||
-      header.bytes != bytes || header.checksum != hash_bytes(all.subspan(kHeaderBytes))) {
+      header.bytes != bytes || header.checksum != checksum_of(all.subspan(kHeaderBytes), pool)) {
     return nullptr;
   }
   return *file;
 }
 
 const float* Weights::packed(const Tensor& source, const Tensor& companion,
-                             const std::string& layout, size_t bytes,
+                             const std::string& layout, size_t bytes, ThreadPool& pool,
                              const std::function<void(float*)>& pack) {
   const std::lock_guard lock(mutex_);
   const Key key{source.storage().get(), source.byte_offset(), companion.storage().get(),
@@ -113,23 +124,29 @@ const float* Weights::packed(const Tensor& source, const Tensor& companion,
   if (!cache_folder_.empty()) {
     content = hash_text(layout, content_of(source) ^ (content_of(companion) * 3));
     path = cat(cache_folder_, "/", hex(content), ".packed");
-    block.file = find_cached(path, content, block.bytes);
+    block.file = find_cached(path, content, block.bytes, pool);
   }
   if (block.file != nullptr) {
     // Nobody writes through it: the map is read-only.
     block.data = const_cast<uint8_t*>(block.file->bytes().data() + kHeaderBytes);
     ++from_cache_;
   } else {
-    block.data = allocate_pages(block.bytes);
-    pack(static_cast<float*>(block.data));
-    if (!path.empty()) {
+    if (path.empty()) {
+      block.data = pages_.take(block.bytes);
+      pack(static_cast<float*>(block.data));
+    } else {
+      Pages memory;
+      block.data = memory.take(block.bytes);
+      pack(static_cast<float*>(block.data));
       write_cached(cache_folder_, path, content,
-                   Bytes(static_cast<const uint8_t*>(block.data), block.bytes));
+                   Bytes(static_cast<const uint8_t*>(block.data), block.bytes), pool);
       // From now on as a later process would: the pages are the file's, and shared.
-      if (auto file = find_cached(path, content, block.bytes)) {
-        ::munmap(block.data, block.bytes);
+      if (auto file = find_cached(path, content, block.bytes, pool)) {
         block.data = const_cast<uint8_t*>(file->bytes().data() + kHeaderBytes);
         block.file = std::move(file);
+      } else {
+        const void* packed = std::exchange(block.data, pages_.take(block.bytes));
+        std::memcpy(block.data, packed, block.bytes);
       }
     }
   }

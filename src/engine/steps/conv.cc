@@ -64,13 +64,10 @@ Prepared prepare_conv(PlanBuilder& plan, const Node& node, const kernels::Conv2d
       bias_value == nullptr
           ? nullptr
           : reinterpret_cast<const float*>(plan.constant_data(bias_value->constant()));
-  p.packed =
-      plan.weights().packed(weight, bias_value == nullptr ? Tensor() : bias_value->constant(),
-                            cat("conv ", kernels::kernel_name(p.plan), " ", conv.groups),
-                            p.plan.packed_bytes, [&](float* to) {
-                              ThreadPool pool(1);
-                              kernels::pack_conv2d(p.plan, w, bias, to, pool);
-                            });
+  p.packed = plan.weights().packed(
+      weight, bias_value == nullptr ? Tensor() : bias_value->constant(),
+      cat("conv ", kernels::kernel_name(p.plan), " ", conv.groups), p.plan.packed_bytes,
+      plan.pool(), [&](float* to) { kernels::pack_conv2d(p.plan, w, bias, to, plan.pool()); });
   auto table = std::make_shared<std::vector<int32_t>>(p.plan.table_bytes / sizeof(int32_t));
   kernels::build_conv2d_table(p.plan, table->data());
   p.table = std::move(table);

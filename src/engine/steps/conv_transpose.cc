@@ -82,10 +82,8 @@ bool plan_conv_transpose2d(PlanBuilder& plan, const Node& node) {
   const auto* w = reinterpret_cast<const float*>(plan.constant_data(weight->constant()));
   const float* packed =
       plan.weights().packed(weight->constant(), Tensor(), cat("conv transposed ", groups),
-                            group_bytes * static_cast<size_t>(groups), [&](float* to) {
-                              ThreadPool pool(plan.num_threads());
-                              pack_weights(w, sizes, groups, to, pool);
-                            });
+                            group_bytes * static_cast<size_t>(groups), plan.pool(),
+                            [&](float* to) { pack_weights(w, sizes, groups, to, plan.pool()); });
   const int64_t rows = std::clamp<int64_t>(kMaxProducts / (in.image.width * n), 1, in.image.height);
   const Ref scratch =
       plan.scratch(static_cast<uint64_t>(rows * in.image.width * n) * sizeof(float));

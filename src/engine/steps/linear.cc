@@ -69,12 +69,11 @@ void plan_linear(PlanBuilder& plan, const Fusion& f) {
       .data = w, .n_stride = transposed ? 1 : k, .k_stride = transposed ? n : 1};
   const Tensor companion = bias_value == nullptr ? Tensor() : bias_value->constant();
   if (plan.precision() == Precision::kBf16) {
-    const void* packed =
-        plan.weights().packed(weight, companion, transposed ? "gemm bf16 kn" : "gemm bf16 nk",
-                              kernels::packed_bf16_bytes(n, k), [&, n = n, k = k](float* to) {
-                                ThreadPool pool(plan.num_threads());
-                                kernels::pack_b_bf16(source, n, k, bias, to, pool);
-                              });
+    const void* packed = plan.weights().packed(
+        weight, companion, transposed ? "gemm bf16 kn" : "gemm bf16 nk",
+        kernels::packed_bf16_bytes(n, k), plan.pool(), [&, n = n, k = k](float* to) {
+          kernels::pack_b_bf16(source, n, k, bias, to, plan.pool());
+        });
     const Ref scratch = plan.scratch(kernels::gemm_bf16_scratch_bytes(m, k));
     plan.emit(
         "gemm bf16" + f.kernel, f.nodes,
@@ -101,12 +100,10 @@ void plan_linear(PlanBuilder& plan, const Fusion& f) {
         static_cast<int64_t>(weight.num_bytes()));
     return;
   }
-  const float* packed =
-      plan.weights().packed(weight, companion, transposed ? "gemm kn" : "gemm nk",
-                            kernels::packed_b_bytes(n, k), [&, n = n, k = k](float* to) {
-                              ThreadPool pool(plan.num_threads());
-                              kernels::pack_b(source, n, k, bias, to, pool);
-                            });
+  const float* packed = plan.weights().packed(
+      weight, companion, transposed ? "gemm kn" : "gemm nk", kernels::packed_b_bytes(n, k),
+      plan.pool(),
+      [&, n = n, k = k](float* to) { kernels::pack_b(source, n, k, bias, to, plan.pool()); });
   plan.emit(
       "gemm" + f.kernel, f.nodes,
       [=, m = m, n = n, k = k](RunContext& run) {
