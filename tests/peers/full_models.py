@@ -22,6 +22,7 @@ sets in --seconds of processor time is judged by those that it got through, the 
 import argparse
 import json
 import logging
+import math
 import pathlib
 import resource
 import signal
@@ -147,7 +148,8 @@ def judge(errors, facts):
             continue
         f = facts.get(label, {})
         eager_is_no_measure = f.get("eager_float64", 0) > TOLERANCE / 2
-        (by_float64 if eager_is_no_measure and f["ours_float64"] <= TOLERANCE else failing).append(label)
+        near_float64 = f.get("ours_float64", math.inf) <= TOLERANCE
+        (by_float64 if eager_is_no_measure and near_float64 else failing).append(label)
     return failing, by_float64
 
 
@@ -191,9 +193,7 @@ def measure(args, model, backend):
                 results.append(fact)
             else:
                 facts[fact.pop("detail")] = fact
-    if process.returncode == -signal.SIGXCPU:
-        row["cut_short"] = True
-    elif process.returncode and not row["problems"]:
+    if process.returncode not in (0, -signal.SIGXCPU) and not row["problems"]:
         row["problems"].append(f"runtime: {(err.strip().splitlines() or ['died'])[-1][:300]}")
     row["sets"] = {mode: sum(r["mode"] == mode for r in results) for mode in MODES}
     row["all_sets"] = len(sets_of(folder))
