@@ -131,6 +131,9 @@ dh_code dh_model_load(const char* path, const dh_load_options* options, dh_model
       if (options->struct_bytes < sizeof(dh_load_options)) {
         return fail(Code::kInvalidArgument, "options.struct_bytes is not sizeof(dh_load_options)");
       }
+      if (options->num_keep_outputs > 0 && options->keep_outputs == nullptr) {
+        return fail(Code::kInvalidArgument, "options.keep_outputs is null");
+      }
       for (size_t i = 0; i < options->num_keep_outputs; ++i) {
         load.keep_outputs.emplace_back(text_or_empty(options->keep_outputs[i]));
       }
@@ -146,14 +149,20 @@ dh_code dh_model_load(const char* path, const dh_load_options* options, dh_model
 
 void dh_model_free(dh_model* model) { delete model; }
 
-size_t dh_model_num_inputs(const dh_model* model) { return model->inputs.size(); }
-size_t dh_model_num_outputs(const dh_model* model) { return model->outputs.size(); }
+size_t dh_model_num_inputs(const dh_model* model) {
+  return model == nullptr ? 0 : model->inputs.size();
+}
+size_t dh_model_num_outputs(const dh_model* model) {
+  return model == nullptr ? 0 : model->outputs.size();
+}
 
 dh_code dh_model_input(const dh_model* model, size_t index, dh_tensor_info* info) {
+  if (model == nullptr) return fail(Code::kInvalidArgument, "model is null");
   return describe(model->model.inputs(), model->inputs, index, info);
 }
 
 dh_code dh_model_output(const dh_model* model, size_t index, dh_tensor_info* info) {
+  if (model == nullptr) return fail(Code::kInvalidArgument, "model is null");
   return describe(model->model.outputs(), model->outputs, index, info);
 }
 
@@ -196,6 +205,7 @@ dh_code dh_session_create_with(const dh_model* model, const dh_session_options* 
 void dh_session_free(dh_session* session) { delete session; }
 
 dh_code dh_session_reshape(dh_session* session, const dh_input* inputs, size_t num_inputs) {
+  if (session == nullptr) return fail(Code::kInvalidArgument, "session is null");
   return guarded([&] {
     session->ready = false;
     if (const Status s = take_inputs(*session, inputs, num_inputs); !s.ok()) return finish(s);
@@ -207,18 +217,21 @@ dh_code dh_session_reshape(dh_session* session, const dh_input* inputs, size_t n
 
 dh_code dh_session_output_sizes(const dh_session* session, size_t index, int64_t* sizes,
                                 int32_t capacity, int32_t* rank) {
+  if (session == nullptr) return fail(Code::kInvalidArgument, "session is null");
   if (rank == nullptr) return fail(Code::kInvalidArgument, "rank is null");
   if (!session->ready) return fail(Code::kInvalidArgument, "the session has no sizes yet");
   if (index >= session->num_outputs) return fail(Code::kInvalidArgument, "index is out of range");
   const std::span<const int64_t> from = session->session.output_sizes(index);
   *rank = static_cast<int32_t>(from.size());
   if (*rank > capacity) return fail(Code::kInvalidArgument, "too little room for the sizes");
+  if (sizes == nullptr && *rank > 0) return fail(Code::kInvalidArgument, "sizes are null");
   std::copy(from.begin(), from.end(), sizes);
   return DH_OK;
 }
 
 dh_code dh_session_run(dh_session* session, const dh_input* inputs, size_t num_inputs,
                        const dh_output* outputs, size_t num_outputs) {
+  if (session == nullptr) return fail(Code::kInvalidArgument, "session is null");
   return guarded([&] {
     if (const Status s = take_inputs(*session, inputs, num_inputs); !s.ok()) return finish(s);
     if (num_outputs > 0 && outputs == nullptr) {
@@ -236,4 +249,6 @@ dh_code dh_session_run(dh_session* session, const dh_input* inputs, size_t num_i
   });
 }
 
-void dh_session_reset_state(dh_session* session) { session->session.reset_state(); }
+void dh_session_reset_state(dh_session* session) {
+  if (session != nullptr) session->session.reset_state();
+}

@@ -55,6 +55,12 @@ int main(int argc, char** argv) {
   EXPECT(strcmp(info.name, "input_ids") == 0 && info.dtype == DH_I64 && info.rank == 2);
   EXPECT(info.min_sizes[1] == info.max_sizes[1]);
 
+  EXPECT(dh_model_num_inputs(NULL) == 0 && dh_model_output(NULL, 0, &info) == DH_INVALID_ARGUMENT);
+  EXPECT(dh_session_run(NULL, in, 2, out, 1) == DH_INVALID_ARGUMENT);
+  EXPECT(dh_session_reshape(NULL, in, 2) == DH_INVALID_ARGUMENT);
+  EXPECT(dh_session_output_sizes(NULL, 0, sizes, 8, &rank) == DH_INVALID_ARGUMENT);
+  EXPECT(strcmp(dh_last_error(), "session is null") == 0);
+  dh_session_reset_state(NULL);
   memset(&choice, 0, sizeof choice);
   EXPECT(dh_session_create_with(model, &choice, &session) == DH_INVALID_ARGUMENT);
   choice.struct_bytes = sizeof choice;
