@@ -94,7 +94,8 @@ Value* layer(Job& job, const Bert& m, const TextInputs& in, Value* x, const std:
   Value* k = net.linear(x, self + ".key", m.d(), m.d());
   Value* v = net.linear(x, self + ".value", m.d(), m.d());
   net.enter(self);
-  const double scale = std::pow(static_cast<double>(m.dim.value / m.heads.value), -0.5);
+  const int64_t width = m.dim.value / m.heads.value;
+  const double scale = std::pow(static_cast<double>(width), -0.5);
   Value* y = attend(net, in.shape, {m.d(), m.heads.value, scale}, q, k, v, in.attention);
   y = net.linear(y, at + ".attention.output.dense", m.d(), m.d());
   Value* h = net.layer_norm(net.add(y, x), at + ".attention.output.LayerNorm", m.d(), m.eps);

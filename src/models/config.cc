@@ -46,7 +46,7 @@ const JsonValue* Config::find(std::string_view key) const {
 
 bool Config::has(std::string_view key) const { return find(key) != nullptr; }
 
-void Config::fail(std::string message) {
+void Config::fail(std::string_view message) {
   if (status_.ok()) status_ = invalid_file(cat("'", printable(path_), "': ", message));
 }
 

@@ -45,7 +45,7 @@ class Config {
   Setting num_labels();
 
   bool has(std::string_view key) const;
-  void fail(std::string message);
+  void fail(std::string_view message);
   const Status& status() const { return status_; }
   const std::string& path() const { return path_; }
 

@@ -60,7 +60,8 @@ Value* layer(Job& job, const Gpt2& m, const TextShape& shape, Value* x, Value* m
   Value* q = net.slice(y, 2, Dim(0), Dim(n));
   Value* k = net.slice(y, 2, Dim(n), Dim(2 * n));
   Value* v = net.slice(y, 2, Dim(2 * n), Dim(3 * n));
-  double scale = m.scaled ? std::pow(static_cast<double>(n / m.heads.value), -0.5) : 1.0;
+  const int64_t width = n / m.heads.value;
+  double scale = m.scaled ? std::pow(static_cast<double>(width), -0.5) : 1.0;
   if (m.scaled_by_layer) scale /= static_cast<double>(index + 1);
   y = attend(net, shape, {m.d(), m.heads.value, scale}, q, k, v, mask);
   y = net.linear_transposed(y, at + ".attn.c_proj", m.d(), m.d());

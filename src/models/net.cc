@@ -107,7 +107,7 @@ Value* Net::slice(Value* x, int64_t dim, Dim begin, Dim end) {
   return op(ops::kSlice, {x}, {{"dim", dim}, {"start", std::move(begin)}, {"end", std::move(end)}});
 }
 
-Value* Net::select(Value* x, int64_t dim, Dim index) {
+Value* Net::select(Value* x, int64_t dim, const Dim& index) {
   Value* row = slice(x, dim, index, index + Dim(1));
   if (row == nullptr) return nullptr;
   Dims shape = row->shape();
@@ -130,7 +130,7 @@ Value* Net::activation(Value* x, std::string_view name) {
 
 std::string checked_activation(Config& config, std::string_view key,
                                std::string_view default_value) {
-  const std::string name = config.text(key, default_value);
+  std::string name = config.text(key, default_value);
   std::vector<std::string_view> known;
   for (const ActivationRow& row : kActivations) {
     if (row.name == name) return name;

@@ -46,7 +46,7 @@ class Net {
   Value* permute(Value* x, Ints dims);
   Value* slice(Value* x, int64_t dim, Dim begin, Dim end);
   /// x[:, index] without the dimension.
-  Value* select(Value* x, int64_t dim, Dim index);
+  Value* select(Value* x, int64_t dim, const Dim& index);
   Value* add(Value* a, Value* b);
   Value* mul(Value* a, Value* b);
   Value* cast(Value* x, DType dtype);

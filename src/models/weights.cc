@@ -331,6 +331,7 @@ Status Weights::problems() const {
   std::vector<std::string> parts;
   if (!missing_.empty()) {
     std::vector<std::string> names;
+    names.reserve(missing_.size());
     for (const std::string& m : missing_) names.push_back(in_quotes(m));
     parts.push_back(cat(missing_.size(), missing_.size() == 1 ? " tensor is" : " tensors are",
                         " missing: ", some_of(names)));
