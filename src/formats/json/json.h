@@ -134,6 +134,8 @@ class JsonValue {
 
   /// Errors: kInvalidFile for malformed text, a duplicate key (named), or bytes after the value.
   static Result<JsonValue> parse(std::string_view text, JsonOptions options = {});
+  /// The current value of `reader`, which is consumed. Errors: as parse.
+  static Result<JsonValue> read(JsonReader& reader);
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_object() const { return std::holds_alternative<Object>(value_); }

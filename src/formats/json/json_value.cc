@@ -77,6 +77,12 @@ Result<JsonValue> JsonValue::parse(std::string_view text, JsonOptions options) {
   return value;
 }
 
+Result<JsonValue> JsonValue::read(JsonReader& reader) {
+  JsonValue value;
+  DH_TRY(read_value(reader, value));
+  return value;
+}
+
 std::optional<bool> JsonValue::as_bool() const {
   if (const bool* v = std::get_if<bool>(&value_)) return *v;
   return std::nullopt;
