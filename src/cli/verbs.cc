@@ -41,6 +41,7 @@ VerbList make_verbs() {
   verbs.push_back(make_segment());
   verbs.push_back(make_serve());
   verbs.push_back(make_bundle());
+  verbs.push_back(make_tokenize());
   verbs.push_back(make_completion());
   return verbs;
 }

@@ -17,5 +17,6 @@ std::unique_ptr<Verb> make_lower();
 std::unique_ptr<Verb> make_run();
 std::unique_ptr<Verb> make_segment();
 std::unique_ptr<Verb> make_serve();
+std::unique_ptr<Verb> make_tokenize();
 
 }  // namespace downhaul

@@ -65,7 +65,7 @@ struct TokenizerDefinition {
 
   std::vector<TemplatePiece> single, pair;  ///< empty: nothing is added, the second text has type 1
   bool trim_offsets = false;                ///< offsets leave out the spaces of byte-level pieces
-  bool trim_keeps_first_space = false;      ///< … but one at the beginning of the text
+  bool trim_keeps_first_space = false;      ///< … but a single one where the text begins
 
   DecoderKind decoder = DecoderKind::kNone;
   std::string decoder_prefix = "##";

@@ -132,7 +132,11 @@ void normalize(const BertNormalizer& how, std::string_view text, uint32_t begin,
     }
     out.text.resize(base + count);
     out.origin.resize(base + count);
-    while (stop < end && static_cast<uint8_t>(text[stop]) >= 0x80) ++stop;
+    // Characters that vanish do not end a run: what is on both sides of them comes together.
+    while (stop < end && (static_cast<uint8_t>(text[stop]) >= 0x80 ||
+                          (how.clean_text && table[static_cast<uint8_t>(text[stop])] == 0))) {
+      ++stop;
+    }
     if (stop > at) normalize_run(how, text, at, stop, scratch, out);
     at = stop;
   }

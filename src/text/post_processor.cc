@@ -107,7 +107,8 @@ void append_sequence(const TokenizerDefinition& definition, const RawSequence& f
     if (trim && (token.leading_spaces > 0 || token.trailing_spaces > 0)) {
       size_t leading = token.leading_spaces;
       const bool first = i == 0 || chars.begin == 0;
-      if (leading > 0 && first && definition.trim_keeps_first_space) --leading;
+      // One space in front of the text is the one that add_prefix_space put there.
+      if (leading == 1 && first && definition.trim_keeps_first_space) leading = 0;
       trim_spaces(from.text, leading, token.trailing_spaces, bytes, chars);
     }
     out.ids.push_back(token.id);
