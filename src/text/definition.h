@@ -83,6 +83,7 @@ struct TokenizerDefinition {
 
 /// tokenizer_config.json, as far as it concerns tokens.
 struct TokenizerConfig {
+  bool mask_lstrip = false;  ///< the mask takes the space before it along
   std::string tokenizer_class;
   std::optional<uint32_t> model_max_length;
   Side padding_side = Side::kRight;

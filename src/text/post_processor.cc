@@ -133,11 +133,12 @@ void append_added(uint32_t id, uint32_t type_id, uint8_t attention, Encoding& ou
 }
 
 void pad(const Padding& how, Encoding& out) {
-  size_t target = std::max<size_t>(out.size(), how.length);
-  if (how.multiple_of > 0)
+  size_t target = how.length > 0 ? how.length : out.size();
+  if (how.multiple_of > 0) {
     target = (target + how.multiple_of - 1) / how.multiple_of * how.multiple_of;
+  }
+  if (target <= out.size()) return;
   const size_t count = target - out.size();
-  if (count == 0) return;
   const size_t before = out.size();
   for (size_t i = 0; i < count; ++i) append_added(how.id, how.type_id, 0, out);
   if (how.side == Side::kRight) return;

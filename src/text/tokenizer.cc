@@ -82,6 +82,8 @@ struct Tokenizer::Impl {
   Vocabulary vocab;                 ///< of the model, and added tokens; views into `pieces`
   std::variant<std::monostate, WordPieceModel, BytePairModel> model;
   AddedTokenMatcher raw_matcher, normalized_matcher;
+  /// Added tokens that are matched in normalized text are decoded to that form too.
+  std::unordered_map<uint32_t, std::string> decoded_forms;
   std::optional<uint32_t> mask, pad, unk, cls, sep, bos, eos;
 
   Status index_pieces(Vocabulary& model_vocab);
@@ -171,6 +173,7 @@ Status Tokenizer::Impl::make_matchers() {
         return unsupported(cat("added token '", printable(token.content),
                                "' is to be found in normalized text, but normalizes to nothing"));
       }
+      decoded_forms[token.id] = text.text;
       normalized.emplace_back(std::move(text.text), i);
     }
   }
@@ -405,7 +408,9 @@ std::string Tokenizer::decode(std::span<const uint32_t> ids, bool skip_special) 
   std::vector<std::string_view> pieces;
   for (const uint32_t id : ids) {
     if (id >= size() || (skip_special && is_special(id))) continue;
-    pieces.push_back(piece(id));
+    const auto form = impl_->decoded_forms.find(id);
+    pieces.push_back(form != impl_->decoded_forms.end() ? std::string_view(form->second)
+                                                        : piece(id));
   }
   return decode_pieces(impl_->definition, pieces);
 }

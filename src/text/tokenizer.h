@@ -53,7 +53,7 @@ struct Truncation {
 
 struct Padding {
   uint32_t length = 0;       ///< shorter encodings are padded to it; 0: to their own length
-  uint32_t multiple_of = 0;  ///< then to a multiple of it; 0: no
+  uint32_t multiple_of = 0;  ///< the length counts as the next multiple of it; 0: as it is
   uint32_t id = 0;
   uint32_t type_id = 0;
   Side side = Side::kRight;

@@ -114,6 +114,9 @@ Status read_tokenizer_config(std::string_view text, TokenizerConfig& config) {
       *target = value.as_bool();
       if (!*target) return invalid_file(cat("'", key, "' is neither true nor false"));
     }
+    if (key == "mask_token" && value.find("lstrip") != nullptr) {
+      config.mask_lstrip = value.find("lstrip")->as_bool().value_or(false);
+    }
     for (const auto& [name, target] :
          {std::pair("unk_token", &config.unk_token), std::pair("mask_token", &config.mask_token),
           std::pair("pad_token", &config.pad_token), std::pair("cls_token", &config.cls_token),
@@ -198,7 +201,7 @@ Result<TokenizerDefinition> read_byte_pairs(std::string_view vocab_json,
          {cls, config.pad_token.value_or("<pad>"), sep, config.unk_token.value_or("<unk>")}) {
       add_special(d, token);
     }
-    add_special(d, config.mask_token.value_or("<mask>"), true);
+    add_special(d, config.mask_token.value_or("<mask>"), config.mask_lstrip);
     DH_TRY(add_template(d, cls, sep, true));
     d.trim_offsets = true;
     d.trim_keeps_first_space = d.add_prefix_space;
