@@ -19,11 +19,13 @@ Result<std::shared_ptr<EngineModel>> EngineModel::prepare(const Graph& graph,
   PipelineOptions options;
   options.verify = false;
   DH_TRY(run_pipeline(*copy, passes, options));
-  return std::shared_ptr<EngineModel>(new EngineModel(std::move(copy), std::move(cache_folder)));
+  return std::shared_ptr<EngineModel>(
+      new EngineModel(std::move(copy), std::make_shared<engine::Weights>(std::move(cache_folder))));
 }
 
-std::shared_ptr<EngineModel> EngineModel::as_it_is(const Graph& graph) {
-  return std::shared_ptr<EngineModel>(new EngineModel(graph.clone(), ""));
+std::shared_ptr<EngineModel> EngineModel::as_it_is(const Graph& graph, const EngineModel* sharing) {
+  auto weights = sharing == nullptr ? std::make_shared<engine::Weights>() : sharing->weights_;
+  return std::shared_ptr<EngineModel>(new EngineModel(graph.clone(), std::move(weights)));
 }
 
 Session::Session(std::shared_ptr<EngineModel> model, const EngineOptions& options)

@@ -32,17 +32,19 @@ class EngineModel {
   static Result<std::shared_ptr<EngineModel>> prepare(const Graph& graph,
                                                       std::string cache_folder = "");
   /// The graph as it is, without rewrites: what tests of single kernels want.
-  static std::shared_ptr<EngineModel> as_it_is(const Graph& graph);
+  /// `sharing`: another model of the same constants, whose packed weights are used too.
+  static std::shared_ptr<EngineModel> as_it_is(const Graph& graph,
+                                               const EngineModel* sharing = nullptr);
 
   const Graph& graph() const { return *graph_; }
-  engine::Weights& weights() { return weights_; }
-  const engine::Weights& weights() const { return weights_; }
+  engine::Weights& weights() { return *weights_; }
+  const engine::Weights& weights() const { return *weights_; }
 
  private:
-  EngineModel(std::unique_ptr<Graph> graph, std::string cache_folder)
-      : graph_(std::move(graph)), weights_(std::move(cache_folder)) {}
+  EngineModel(std::unique_ptr<Graph> graph, std::shared_ptr<engine::Weights> weights)
+      : graph_(std::move(graph)), weights_(std::move(weights)) {}
   std::unique_ptr<Graph> graph_;
-  engine::Weights weights_;
+  std::shared_ptr<engine::Weights> weights_;
 };
 
 /// One stream of runs: activations, threads and state of its own. Not for several callers at a
@@ -50,7 +52,7 @@ class EngineModel {
 ///
 /// State is what a model changes of its own buffers (a cache, a counter). It begins with the file's
 /// content, and a run that succeeds leaves behind what the next one finds, whatever the sizes of
-/// the inputs. A run that fails changes nothing.
+/// the inputs. A run that fails changes nothing, but for rows that write_rows put in place.
 class Session {
  public:
   Session(std::shared_ptr<EngineModel> model, const EngineOptions& options = {});
@@ -72,6 +74,9 @@ class Session {
 
   /// State as the file has it, as in a new session.
   void reset_state();
+
+  /// The content of the graph's state `index`, row-major; goes with the session.
+  uint8_t* state_data(size_t index) { return state_[index].mutable_data<uint8_t>(); }
 
   /// Null before the first reshape.
   const engine::Plan* plan() const { return plan_.get(); }

@@ -5,6 +5,7 @@
 #include "engine/fusion.h"
 #include "engine/plan.h"
 #include "engine/steps/steps.h"
+#include "ops/cached.h"
 #include "ops/ops.h"
 
 namespace downhaul::engine {

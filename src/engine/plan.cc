@@ -4,7 +4,8 @@
 #include <unordered_set>
 
 #include "base/strings.h"
-#include "kernels/image/image.h"
+#include "engine/steps/place.h"
+#include "ops/cached.h"
 #include "ops/ops.h"
 #include "passes/plan/memory.h"
 
@@ -77,6 +78,13 @@ std::optional<View> reshape_view(const View& view, const Sizes& sizes) {
     out.strides[d] = old.from[group] * left;
   }
   return out;
+}
+
+kernels::PermutePlan strided_copy(const View& from, const View& to) {
+  const Joined j = join_dims(from.sizes, from.strides, to.strides);
+  DH_CHECK(j.sizes.size() <= kernels::PermutePlan::kMaxRank);
+  return kernels::plan_permute(static_cast<int>(j.sizes.size()), j.sizes.data(), j.from.data(),
+                               j.to.data(), static_cast<int64_t>(item_size(from.dtype)));
 }
 
 PlanBuilder::PlanBuilder(const Graph& graph, Weights& weights, const PlanOptions& options)
@@ -185,6 +193,17 @@ View PlanBuilder::view_of_state(const Value* state) {
   return {{found->second, 0}, state->dtype(), sizes(state), contiguous_strides(sizes(state))};
 }
 
+bool PlanBuilder::write_in_place(const Value* self, const Value* result) {
+  if (self->kind() != Value::Kind::kState || !self->has_one_use()) return false;
+  const auto& updates = graph_.state_updates();
+  const bool is_update = std::any_of(updates.begin(), updates.end(), [&](const StateUpdate& u) {
+    return u.state == self && u.value == result;
+  });
+  // Once: a second state that takes the same content is copied to as any other.
+  if (is_update) views_[result] = view(self);
+  return is_update;
+}
+
 View PlanBuilder::derive(const Value* value) {
   if (value->is_constant()) return view_of_constant(value->constant());
   if (value->kind() == Value::Kind::kState) return view_of_state(value);
@@ -245,11 +264,7 @@ void PlanBuilder::emit_copy(const View& from, const View& to, const Node* reason
   const std::vector<int> outer = std::exchange(touched_, {});
   touch(from.ref.buffer);
   touch(to.ref.buffer);
-  const Joined j = join_dims(from.sizes, from.strides, to.strides);
-  DH_CHECK(j.sizes.size() <= kernels::PermutePlan::kMaxRank);
-  const kernels::PermutePlan permute =
-      kernels::plan_permute(static_cast<int>(j.sizes.size()), j.sizes.data(), j.from.data(),
-                            j.to.data(), static_cast<int64_t>(item_size(from.dtype)));
+  const kernels::PermutePlan permute = strided_copy(from, to);
   const bool empty = product(from.sizes) == 0;
   std::vector<const Node*> nodes;
   if (reason != nullptr) nodes.push_back(reason);
@@ -330,6 +345,11 @@ void PlanBuilder::plan_state_updates() {
     if (update.value == update.state) continue;
     View from = view(update.value);
     touched_.clear();
+    const Node* writer = update.value->producer();
+    if (writer != nullptr && writer->is(ops::kWriteRows) && writer->operand(0) == update.state &&
+        from.ref.buffer == view_of_state(update.state).ref.buffer) {
+      continue;  // is there already
+    }
     if (plan_.buffers[static_cast<size_t>(from.ref.buffer)].kind == Buffer::Kind::kState) {
       from = copy_of(from, update.value->producer());
     }

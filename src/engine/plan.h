@@ -113,7 +113,8 @@ Result<std::unique_ptr<Graph>> specialize(const Graph& graph, const Bindings& bi
 
 /// Lays out a graph of static sizes, which must outlive the plan. Errors: kUnsupported for a tensor
 /// too large to address. The last steps of the plan write the new content of state buffers, so that
-/// a run that fails leaves them as they were.
+/// a run that fails leaves them as they were; rows that are written into them (write_rows) go there
+/// at once.
 Result<Plan> make_plan(const Graph& graph, Weights& weights, const PlanOptions& options);
 
 /// What the planners of single operators (steps/*.cc) work with. Views are free: reshape, permute,
@@ -146,6 +147,9 @@ class PlanBuilder {
   Ref scratch(uint64_t bytes);
   /// Memory of a constant's elements, aligned to its element size.
   const std::byte* constant_data(const Tensor& tensor);
+  /// Lets `result` lie where the state `self` does, whose new content it is: true when nobody
+  /// reads the old content. The step that is being built writes it.
+  bool write_in_place(const Value* self, const Value* result);
   /// A result that is known now and needs no step.
   void set_constant(const Value* value, Tensor tensor);
   /// Ends the step that was being built. `nodes`: what it covers.

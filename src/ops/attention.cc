@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "ops/axes.h"
+#include "ops/cached.h"
 #include "ops/dispatch.h"
 #include "ops/gemm.h"
+#include "ops/indices.h"
 #include "ops/infer.h"
 #include "ops/loops.h"
 #include "ops/ops.h"
@@ -32,7 +34,9 @@ TypesResult infer_attention(const Node& node) {
   DH_ASSIGN(const Shape both, broadcast_shapes("query", leading(query), "key", leading(key)));
   DH_ASSIGN(Shape shape, broadcast_shapes("query and key", both, "value", leading(value)));
   if (const Value* mask = node.operand("mask")) {
-    if (node.b("is_causal")) return invalid_graph("mask: expected none with is_causal");
+    if (node.schema().find("is_causal") != nullptr && node.b("is_causal")) {
+      return invalid_graph("mask: expected none with is_causal");
+    }
     if (mask->dtype() != DType::kBool && mask->dtype() != query.dtype) {
       return invalid_graph(
           cat("mask: expected bool or ", name(query.dtype), ", found ", mask->type().str()));
@@ -47,7 +51,14 @@ TypesResult infer_attention(const Node& node) {
   return one_type(query.dtype, std::move(shape));
 }
 
-AxisMap attention_axes(const Node& node) {
+TypesResult infer_cached_attention(const Node& node) {
+  DH_TRY(require_index_dtype("position", node.type("position")));
+  DH_TRY(require_shape(node, "position", {}));
+  return infer_attention(node);
+}
+
+/// The leading dimensions, and the columns of value.
+AxisMap batch_axes(const Node& node) {
   AxisMap map = whole_axes(node);
   const int64_t rank = node.result()->rank();
   for (int o = 0; o < 4; ++o) {
@@ -56,6 +67,13 @@ AxisMap attention_axes(const Node& node) {
       map_axis(map, node, o, d, rank - v->rank() + d);
     }
   }
+  map_axis_always(map, 2, node.operand(2)->rank() - 1, rank - 1);
+  return map;
+}
+
+AxisMap attention_axes(const Node& node) {
+  AxisMap map = batch_axes(node);
+  const int64_t rank = node.result()->rank();
   // The mask of causal attention depends on where a query stands.
   if (!node.b("is_causal")) {
     map_axis_always(map, 0, node.operand(0)->rank() - 2, rank - 2);
@@ -63,7 +81,6 @@ AxisMap attention_axes(const Node& node) {
       map_axis(map, node, 3, mask->rank() - 2, rank - 2);
     }
   }
-  map_axis_always(map, 2, node.operand(2)->rank() - 1, rank - 1);
   return map;
 }
 
@@ -111,17 +128,23 @@ std::vector<int64_t> matrix_strides(const Tensor& t, const Sizes& batch) {
   return broadcast_strides(Sizes(t.sizes().begin(), t.sizes().end() - 2), batch);
 }
 
+/// Query i attends to the keys before `first` + i only, and to none behind `end`.
+struct Limits {
+  int64_t first;
+  int64_t end;
+};
+
 template <typename T>
-Status attention(RefCall& call) {
+Status attention(RefCall& call, const Limits* limits) {
   const Tensor& query = call.in("query");
   const Tensor& key = call.in("key");
   const Tensor& value = call.in("value");
   const Tensor* mask = call.maybe("mask");
-  const bool is_causal = call.node.b("is_causal");
   const int64_t s = query.size(query.rank() - 2);
   const int64_t d = query.size(query.rank() - 1);
   const int64_t t = key.size(key.rank() - 2);
   const int64_t dv = value.size(value.rank() - 1);
+  const int64_t seen = limits == nullptr ? t : std::min(t, limits->end);
   const T scale = static_cast<T>(
       call.node.has_attr("scale") ? call.node.f("scale") : 1 / std::sqrt(static_cast<double>(d)));
   const Sizes& out_sizes = call.out().sizes();
@@ -153,15 +176,15 @@ Status attention(RefCall& call) {
       const int64_t mask_base = from[3] + b * loops.inner_stride(3);
       for (int64_t i0 = 0; i0 < s; i0 += block) {
         const int64_t rows = std::min(block, s - i0);
-        gemm(rows, t, d, StridedMatrix<T>{q + i0 * d, d, 1}, StridedMatrix<T>{k, 1, d},
+        gemm(rows, seen, d, StridedMatrix<T>{q + i0 * d, d, 1}, StridedMatrix<T>{k, 1, d},
              scores.data(), t);
         for (int64_t i = i0; i < i0 + rows; ++i) {
           T* row = scores.data() + (i - i0) * t;
-          const int64_t n = is_causal ? std::min(i + 1, t) : t;
-          std::fill(row + n, row + t, T(0));
+          const int64_t n = limits == nullptr ? t : std::min(limits->first + i, t);
+          std::fill(row + n, row + seen, T(0));
           weights_of_row(row, n, scale, view, mask_base + i * view.row);
         }
-        gemm(rows, dv, t, StridedMatrix<T>{scores.data(), t, 1}, StridedMatrix<T>{v, dv, 1},
+        gemm(rows, dv, seen, StridedMatrix<T>{scores.data(), t, 1}, StridedMatrix<T>{v, dv, 1},
              out + ((result + b) * s + i0) * dv, dv);
       }
     }
@@ -201,9 +224,41 @@ const OpDef kAttention = {
     .axes = attention_axes,
     .reference =
         [](RefCall& call) {
-          return for_float(call, call.in(0).dtype(),
-                           []<typename T>(RefCall& c) { return attention<T>(c); });
+          return for_float(call, call.in(0).dtype(), []<typename T>(RefCall& c) {
+            const Limits causal{1, INT64_MAX};
+            return attention<T>(c, c.node.b("is_causal") ? &causal : nullptr);
+          });
         },
+    .accuracy = Accuracy::kRounding,
+    .multiply_adds = attention_multiply_adds,
+};
+
+// cached_attention: causal attention of some tokens of a sequence, whose keys and values up to them
+// lie in a buffer with room for more: as attention, where query i is the token at
+// position + offset + i and attends to the keys 0 … position + offset + i. Keys behind the last of
+// them are not read.
+//   query  float [..., S, D]     key  [..., T, D]     value  [..., T, V]; leading dims broadcast
+//   position  i32 or i64 []      mask  as in attention, [..., S, T]
+// Errors: as attention; evaluating a position outside [0, T - offset - S].
+const OpDef kCachedAttention = {
+    .name = "cached_attention",
+    .schema =
+        "cached_attention(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor position, "
+        "dim offset=0, float? scale=None) -> Tensor",
+    .infer = infer_cached_attention,
+    .axes = batch_axes,
+    .reference = [](RefCall& call) -> Status {
+      const Tensor& query = call.in("query");
+      const Tensor& key = call.in("key");
+      const int64_t offset = call.size("offset");
+      const int64_t rows = query.size(query.rank() - 2);
+      const int64_t places = key.size(key.rank() - 2) - offset - rows + 1;
+      DH_ASSIGN(const std::vector<int64_t> position,
+                checked_indices(call.in("position"), places, NegativeIndex::kError));
+      const Limits limits{position[0] + offset + 1, position[0] + offset + rows};
+      const auto attend = [&]<typename T>(RefCall& c) { return attention<T>(c, &limits); };
+      return for_float(call, query.dtype(), attend);
+    },
     .accuracy = Accuracy::kRounding,
     .multiply_adds = attention_multiply_adds,
 };

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "ops/cached.h"
+
 namespace downhaul {
 
 namespace {
 
 constexpr const OpDef* kAllOps[] = {
 #define DH_OP(symbol) &ops::symbol,
+#include "ops/cached.inc"
 #include "ops/ops.inc"
 #undef DH_OP
 };

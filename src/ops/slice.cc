@@ -1,7 +1,9 @@
 #include <algorithm>
 
 #include "ops/axes.h"
+#include "ops/cached.h"
 #include "ops/dispatch.h"
+#include "ops/indices.h"
 #include "ops/infer.h"
 #include "ops/loops.h"
 #include "ops/ops.h"
@@ -89,6 +91,93 @@ Status slice_scatter(RefCall& call) {
   return {};
 }
 
+/// Inference of read_rows and write_rows: `rows` of them at a place that only a run knows.
+Status check_rows(const Node& node, const TensorType& self, const Dim& rows) {
+  DH_TRY(require_axis(node, "dim", self.rank()));
+  DH_TRY(require_index_dtype("start", node.type("start")));
+  DH_TRY(require_shape(node, "start", {}));
+  const Dim& size = self.shape[static_cast<size_t>(node.axis("dim", self.rank()))];
+  if (rows.max() < 0 || always_greater(rows, size)) {
+    return invalid_graph(cat("expected at most ", size.str(), " rows, found ", rows.str()));
+  }
+  return {};
+}
+
+TypesResult infer_read_rows(const Node& node) {
+  TensorType type = node.type("self");
+  DH_TRY(check_rows(node, type, node.dim("length")));
+  if (node.dim("offset").max() < 0) {
+    return invalid_graph(cat("offset: expected at least 0, found ", node.dim("offset").str()));
+  }
+  type.shape[static_cast<size_t>(node.axis("dim", type.rank()))] = node.dim("length");
+  return one_type(type);
+}
+
+TypesResult infer_write_rows(const Node& node) {
+  DH_TRY(require_same_dtype(node, {"self", "src"}));
+  const TensorType& self = node.type("self");
+  const TensorType& src = node.type("src");
+  DH_TRY(require_axis(node, "dim", self.rank()));
+  if (src.rank() != self.rank()) {
+    return invalid_graph(cat("src: expected rank ", self.rank(), ", found ", src.str()));
+  }
+  const auto axis = static_cast<size_t>(node.axis("dim", self.rank()));
+  DH_TRY(check_rows(node, self, src.shape[axis]));
+  Shape expected = self.shape;
+  expected[axis] = src.shape[axis];
+  DH_TRY(require_shape(node, "src", expected));
+  return one_type(self);
+}
+
+/// Both along the dimension: `rows` at `start`, in bytes.
+struct RowPlace {
+  int64_t outer = 1;
+  size_t whole = 0, rows = 0, start = 0;  // bytes of the dimension, of the rows, before them
+};
+Result<RowPlace> place_of_rows(RefCall& call, int64_t rows, int64_t offset) {
+  const Tensor& self = call.in("self");
+  const int64_t axis = call.node.axis("dim", self.rank());
+  DH_ASSIGN(const std::vector<int64_t> start,
+            checked_indices(call.in("start"), self.size(axis) - offset - rows + 1,
+                            NegativeIndex::kError));
+  RowPlace place;
+  auto inner = static_cast<size_t>(item_size(self.dtype()));
+  for (int64_t d = 0; d < axis; ++d) place.outer *= self.size(d);
+  for (int64_t d = axis + 1; d < self.rank(); ++d) inner *= static_cast<size_t>(self.size(d));
+  place.whole = inner * static_cast<size_t>(self.size(axis));
+  place.rows = inner * static_cast<size_t>(rows);
+  place.start = inner * static_cast<size_t>(start[0] + offset);
+  return place;
+}
+
+Status read_rows(RefCall& call) {
+  DH_ASSIGN(const RowPlace p, place_of_rows(call, call.size("length"), call.size("offset")));
+  const uint8_t* from = call.in("self").bytes().data() + p.start;
+  auto* to = call.out().mutable_data<uint8_t>();
+  for (int64_t o = 0; o < p.outer; ++o, from += p.whole) to = std::copy_n(from, p.rows, to);
+  return {};
+}
+
+Status write_rows(RefCall& call) {
+  const Tensor& self = call.in("self");
+  const Tensor& src = call.in("src");
+  const int64_t axis = call.node.axis("dim", self.rank());
+  DH_ASSIGN(const RowPlace p, place_of_rows(call, src.size(axis), 0));
+  auto* to = call.out().mutable_data<uint8_t>();
+  std::copy_n(self.bytes().data(), self.num_bytes(), to);
+  const uint8_t* from = src.bytes().data();
+  for (int64_t o = 0; o < p.outer; ++o, from += p.rows, to += p.whole) {
+    std::copy_n(from, p.rows, to + p.start);
+  }
+  return {};
+}
+
+AxisMap write_rows_axes(const Node& node) {
+  AxisMap map = same_except_axis(node, "dim");
+  map.operand[1] = map.operand[0];
+  return map;
+}
+
 AxisMap slice_scatter_axes(const Node& node) {
   AxisMap map = same_except_axis(node, "dim");
   map.operand[1] = map.operand[0];
@@ -123,6 +212,28 @@ const OpDef kSliceScatter = {
           return for_item_size(call, call.in(0).dtype(),
                                []<typename T>(RefCall& c) { return slice_scatter<T>(c); });
         },
+};
+
+// read_rows: `length` elements of dimension `dim` from start + offset on; slice at a place that
+// only the run knows. start  i32 or i64 []. Errors: kInvalidGraph for an axis, for more rows than
+// there are; evaluating a start outside [0, size - offset - length].
+const OpDef kReadRows = {
+    .name = "read_rows",
+    .schema = "read_rows(Tensor self, Tensor start, int dim, dim length, dim offset=0) -> Tensor",
+    .infer = infer_read_rows,
+    .axes = [](const Node& node) { return same_except_axis(node, "dim"); },
+    .reference = read_rows,
+};
+
+// write_rows: self with src in place of its elements of dimension `dim` from `start` on;
+// slice_scatter at a place that only the run knows. As the new content of the state that `self` is,
+// it costs no copy of the rest. Errors: as read_rows; for another shape or dtype of src.
+const OpDef kWriteRows = {
+    .name = "write_rows",
+    .schema = "write_rows(Tensor self, Tensor src, Tensor start, int dim) -> Tensor",
+    .infer = infer_write_rows,
+    .axes = write_rows_axes,
+    .reference = write_rows,
 };
 
 }  // namespace downhaul::ops

@@ -300,6 +300,11 @@ def indexing(c):
           x.index_put((torch.tensor([1, 1, -2]), torch.tensor([2, 2, 2])), values, accumulate=True))
     rows = torch.tensor([3, 0, -2])
     c.add("batched_select", [x, rows], {}, x[torch.arange(3), rows][:, None])
+    start = torch.tensor(1)
+    c.add("read_rows", [x, start], {"dim": 1, "length": 2}, x[:, 1:3])
+    c.add("read_rows", [x, start], {"dim": 0, "length": 1, "offset": 1}, x[2:3])
+    c.add("write_rows", [x, x[:, :2] + 1, start], {"dim": 1},
+          torch.cat([x[:, :1], x[:, :2] + 1, x[:, 3:]], 1))
 
 
 def reductions(c):
@@ -376,6 +381,18 @@ def products(c):
     soft[2] = float("-inf")
     c.add("attention", [q, k, v, soft], {}, attend(q, k, v, soft))
     c.add("attention", [q, k, v, soft[:1]], {}, attend(q, k, v, soft[:1]))
+    # Two tokens at 1 + offset of a buffer whose later keys nobody may see.
+    for offset in [0, 1]:
+        end = 3 + offset
+        seen = torch.tensor([[j <= 1 + offset + i for j in range(end)] for i in range(2)])
+        some = [q[..., :2, :], k[..., :end, :], v[..., :end, :]]
+        room = [torch.cat([t, torch.full_like(t[..., :2, :], 1e30)], -2) for t in some[1:]]
+        c.add("cached_attention", [some[0], *room, None, torch.tensor(1)], {"offset": offset},
+              attend(*some, seen))
+        bias = torch.tensor([[0.5, -1.0, 2.0, 0.25, 1.0, -2.0]] * 2)[:, :end + 2] * (offset + 1)
+        c.add("cached_attention", [some[0], *room, bias, torch.tensor(1)],
+              {"offset": offset, "scale": 0.25},
+              attend(*some, bias[:, :end].masked_fill(~seen, float("-inf")), scale=0.25))
 
 
 def images(c):

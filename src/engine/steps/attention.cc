@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "engine/steps/place.h"
 #include "engine/steps/steps.h"
 #include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm.h"
+#include "ops/cached.h"
 #include "ops/ops.h"
 
 // attention and matmul. Heads are read and written where the projections left and want them: the
@@ -62,7 +65,10 @@ bool plan_attention(PlanBuilder& plan, const Node& node) {
   call.scale = static_cast<float>(node.has_attr("scale")
                                       ? node.f("scale")
                                       : 1.0 / std::sqrt(static_cast<double>(call.head_dim)));
-  call.is_causal = node.b("is_causal");
+  // A sequence in a cache: where it ends is known in the run.
+  const Value* position = node.is(ops::kCachedAttention) ? node.operand("position") : nullptr;
+  call.is_causal = position != nullptr || node.b("is_causal");
+  const int64_t offset = position != nullptr ? node.dim("offset").value() : 0;
 
   const auto heads = [&](const Value* value, Ref& ref) {
     View view = plan.view(value);
@@ -111,8 +117,17 @@ bool plan_attention(PlanBuilder& plan, const Node& node) {
   if (rank >= 3) call.out_head = to.strides[rank - 3];
   if (rank >= 4) call.out_batch = to.strides[rank - 4];
   const Ref scratch = plan.scratch(kernels::attention_scratch_bytes(call, plan.num_threads()));
-  plan.emit("attention", {&node}, [=, out_ref = to.ref](RunContext& run) {
+  const std::optional<RunScalar> place =
+      position == nullptr ? std::nullopt : std::optional(run_scalar(plan, position));
+  const int64_t places = call.keys - offset - call.queries;
+  plan.emit(std::string(node.op_name()), {&node}, [=, out_ref = to.ref](RunContext& run) {
     kernels::Attention c = call;
+    if (place) {
+      const int64_t at = place->read(run);
+      if (at < 0 || at > places) return fail_place(run, "cached_attention", at, places);
+      c.causal_offset = at + offset;
+      c.keys = at + offset + c.queries;
+    }
     c.query.data = run.at<const float>(q_ref);
     c.key.data = run.at<const float>(k_ref);
     c.value.data = run.at<const float>(v_ref);

@@ -28,6 +28,7 @@ constexpr int kAccumulators = 16;
 constexpr int kAccumulators = 8;
 #endif
 constexpr int kMaxM = 4;
+constexpr int64_t kLine = 16;  // floats of a cache line
 
 constexpr int columns_at_once(int m) {
   const int fit = kAccumulators / (m * kParts);
@@ -146,6 +147,11 @@ HWY_INLINE void axpy(const RowsArgs& args, int64_t k) {
   for (int64_t j = 0; j < args.columns; j += kLanes) {
     const int64_t count = args.columns - j;
     V bv[K];
+    // The next K rows: what runs along a row stops looking ahead at the end of each page.
+    if (K > 1 && j % kLine == 0) {
+#pragma GCC unroll 8
+      for (int u = 0; u < K; ++u) __builtin_prefetch(b + (K + u) * args.ldb + j, 0, 2);
+    }
 #pragma GCC unroll 8
     for (int u = 0; u < K; ++u) bv[u] = load_some(b + u * args.ldb + j, count);
     for (int i = 0; i < args.m; ++i) {
@@ -235,16 +241,19 @@ void gemm_rows_nk(const float* a, int64_t lda, int64_t m, const float* b, int64_
 void gemm_rows_kn(const float* a, int64_t lda, int64_t m, const float* b, int64_t ldb, int64_t n,
                   int64_t k, const float* bias, float* c, int64_t ldc, const Epilogue& epilogue,
                   ThreadPool& pool) {
-  constexpr int64_t kWidth = 512;
+  // Sums of all rows stay in the first cache.
+  constexpr int64_t kSums = kMaxRows * 512;
+  const int64_t kWidth = kSums / std::max<int64_t>(1, m) / 64 * 64;
   const RowsTable& table = rows_table();
   const TileTable& tiles = tile_table();
   const bool small = m * n * std::max<int64_t>(1, k) < kMinForThreads;
   // Runs of a row of B as long as threads allow: short ones start the prefetcher for nothing.
-  const int64_t share = small ? n : (n + 2 * pool.num_threads() - 1) / (2 * pool.num_threads());
+  const int64_t parts = small || pool.num_threads() == 1 ? 1 : 2 * pool.num_threads();
+  const int64_t share = (n + parts - 1) / parts;
   const int64_t width = std::clamp<int64_t>((share + 63) / 64 * 64, 64, kWidth);
   const int64_t blocks = (n + width - 1) / width;
   pool.run(blocks, small ? blocks : 1, [&](int64_t begin, int64_t end, int) {
-    alignas(64) float sums[kMaxRows * kWidth + 64];
+    alignas(64) float sums[kSums + 64];
     for (int64_t block = begin; block < end; ++block) {
       const int64_t column = block * width;
       const int64_t columns = std::min(width, n - column);
