@@ -16,6 +16,18 @@
 namespace downhaul {
 namespace {
 
+// CLI11 reads a value in brackets, such as the text "[MASK]", as a list. A mark in front prevents
+// it.
+constexpr char kMark = '\x01';
+bool looks_like_list(std::string_view value) {
+  return value.size() > 1 && value.front() == '[' && value.back() == ']';
+}
+std::string without_mark(std::string value) {
+  if (!value.empty() && value.front() == kMark && looks_like_list(value.substr(1)))
+    value.erase(0, 1);
+  return value;
+}
+
 class AppOptions final : public Options {
  public:
   explicit AppOptions(CLI::App* app) : app_(app) {}
@@ -25,7 +37,7 @@ class AppOptions final : public Options {
   }
   void text(std::string* target, const std::string& name, const std::string& value,
             const std::string& help) override {
-    app_->add_option(name, *target, help)->type_name(value);
+    app_->add_option(name, *target, help)->type_name(value)->transform(without_mark);
   }
   void number(int64_t* target, const std::string& name, const std::string& value,
               const std::string& help, int64_t low, int64_t high) override {
@@ -70,11 +82,11 @@ class AppOptions final : public Options {
         ->allow_extra_args(false);
   }
   void positional(std::string* target, const std::string& name, const std::string& help) override {
-    app_->add_option(name, *target, help);
+    app_->add_option(name, *target, help)->transform(without_mark);
   }
   void positionals(std::vector<std::string>* target, const std::string& name,
                    const std::string& help, bool required) override {
-    app_->add_option(name, *target, help)->required(required);
+    app_->add_option(name, *target, help)->required(required)->transform(without_mark);
   }
 
  private:
@@ -133,7 +145,13 @@ int run_command_line(int argc, char** argv) {
     return kExitUsage;
   }
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> marked(argv, argv + argc);
+    for (std::string& value : marked) {
+      if (looks_like_list(value)) value.insert(value.begin(), kMark);
+    }
+    std::vector<char*> given;
+    for (std::string& value : marked) given.push_back(value.data());
+    app.parse(argc, given.data());
   } catch (const CLI::Success& e) {  // --help, --version
     return app.exit(e);
   } catch (const CLI::ParseError& e) {

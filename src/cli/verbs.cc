@@ -41,6 +41,12 @@ VerbList make_verbs() {
   verbs.push_back(make_segment());
   verbs.push_back(make_serve());
   verbs.push_back(make_bundle());
+  verbs.push_back(make_fill_mask());
+  verbs.push_back(make_answer());
+  verbs.push_back(make_tag());
+  verbs.push_back(make_choose());
+  verbs.push_back(make_embed());
+  verbs.push_back(make_similarity());
   verbs.push_back(make_tokenize());
   verbs.push_back(make_completion());
   return verbs;

@@ -18,5 +18,11 @@ std::unique_ptr<Verb> make_run();
 std::unique_ptr<Verb> make_segment();
 std::unique_ptr<Verb> make_serve();
 std::unique_ptr<Verb> make_tokenize();
+std::unique_ptr<Verb> make_fill_mask();
+std::unique_ptr<Verb> make_answer();
+std::unique_ptr<Verb> make_tag();
+std::unique_ptr<Verb> make_choose();
+std::unique_ptr<Verb> make_embed();
+std::unique_ptr<Verb> make_similarity();
 
 }  // namespace downhaul
