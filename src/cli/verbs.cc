@@ -39,6 +39,7 @@ VerbList make_verbs() {
   verbs.push_back(make_check());
   verbs.push_back(make_classify());
   verbs.push_back(make_segment());
+  verbs.push_back(make_generate());
   verbs.push_back(make_serve());
   verbs.push_back(make_bundle());
   verbs.push_back(make_fill_mask());

@@ -12,6 +12,7 @@ std::unique_ptr<Verb> make_check();
 std::unique_ptr<Verb> make_classify();
 std::unique_ptr<Verb> make_compare();
 std::unique_ptr<Verb> make_completion();
+std::unique_ptr<Verb> make_generate();
 std::unique_ptr<Verb> make_inspect();
 std::unique_ptr<Verb> make_lower();
 std::unique_ptr<Verb> make_run();
