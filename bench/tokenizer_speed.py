@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One thread of downhaul's tokenizers against one thread of the library `tokenizers`, in turns.
 
-    bench/tokenizers.py --bench build/release/src/text/tokenizer_bench [--lines 50000] [--passes 7]
+    bench/tokenizer_speed.py --bench build/release/src/text/tokenizer_bench [--lines 50000] [--passes 7]
 
 Both encode the same lines with ids, offsets and masks. Prints the median of the passes and their
 ratio. The library is called for all lines at once (encode_batch), without threads."""
