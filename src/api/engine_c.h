@@ -62,7 +62,7 @@ typedef struct dh_tensor_info {
 /* The caller's memory, row-major without gaps, aligned to its element. */
 typedef struct dh_input {
   const char* name; /* NULL: by position */
-  dh_dtype dtype;
+  int32_t dtype;    /* a dh_dtype; a number, so that any value may be checked */
   int32_t rank;
   const int64_t* sizes; /* [rank], outermost first */
   const void* data;
@@ -88,7 +88,7 @@ typedef enum dh_precision { DH_PRECISION_F32 = 0, DH_PRECISION_BF16 = 1 } dh_pre
 typedef struct dh_session_options {
   size_t struct_bytes; /* sizeof(dh_session_options), so that fields can be added */
   int32_t num_threads;
-  dh_precision precision;
+  int32_t precision; /* a dh_precision; a number, so that any value may be checked */
 } dh_session_options;
 
 /* "0.1.0" */

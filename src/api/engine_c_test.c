@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   memset(&choice, 0, sizeof choice);
   EXPECT(dh_session_create_with(model, &choice, &session) == DH_INVALID_ARGUMENT);
   choice.struct_bytes = sizeof choice;
-  choice.precision = (dh_precision)7;
+  choice.precision = 7;
   EXPECT(dh_session_create_with(model, &choice, &session) == DH_INVALID_ARGUMENT);
   choice.precision = DH_PRECISION_BF16;
   choice.num_threads = 2;
@@ -109,6 +109,10 @@ int main(int argc, char** argv) {
   in[0].dtype = DH_F32;
   EXPECT(dh_session_run(session, in, 2, out, 1) == DH_INVALID_ARGUMENT);
   EXPECT(strstr(dh_last_error(), "input_ids") != NULL);
+  in[0].dtype = 99;
+  EXPECT(dh_session_run(session, in, 2, out, 1) == DH_INVALID_ARGUMENT);
+  in[0].dtype = -1;
+  EXPECT(dh_session_run(session, in, 2, out, 1) == DH_INVALID_ARGUMENT);
   in[0].dtype = DH_I64;
   EXPECT(dh_session_run(session, in, 2, out, 0) == DH_INVALID_ARGUMENT);
   EXPECT(dh_session_run(session, in, 2, NULL, 1) == DH_INVALID_ARGUMENT);
