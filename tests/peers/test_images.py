@@ -249,11 +249,11 @@ def test_pictures_that_are_none_get_one_line(downhaul, tmp_path):
         done = subprocess.run([downhaul.path, "run", model, "--image", tmp_path / name], capture_output=True, text=True)
         assert done.returncode == 1, (name, done)
         assert done.stderr.count("\n") == 1 and name in done.stderr, (name, done.stderr)
-    text_model = tmp_path / "t"
-    text_model.mkdir()
-    torch.export.save(torch.export.export(nn.Embedding(5, 3), (torch.zeros(1, 4, dtype=torch.int64),)),
-                      text_model / "model.pt2")
+    # Neither pictures nor texts go into this one.
+    number_model = tmp_path / "n"
+    number_model.mkdir()
+    torch.export.save(torch.export.export(nn.Linear(4, 3), (torch.zeros(1, 4),)), number_model / "model.pt2")
     (tmp_path / "photo.jpg").write_bytes(good.getvalue())
-    done = subprocess.run([downhaul.path, "classify", text_model / "model.pt2", tmp_path / "photo.jpg"],
+    done = subprocess.run([downhaul.path, "classify", number_model / "model.pt2", tmp_path / "photo.jpg"],
                           capture_output=True, text=True)
     assert done.returncode in (1, 2) and "expected a model of one picture" in done.stderr
