@@ -33,6 +33,10 @@ class AppModel {
   const std::optional<ModelSpec>& spec() const { return spec_; }
   /// In class-id order; empty when the spec names none.
   const std::vector<std::string>& labels() const { return labels_; }
+  /// As model_spec.json spells it, by the spec or by the checkpoint; "" when neither says.
+  const std::string& task() const {
+    return spec_ && !spec_->task.empty() ? spec_->task : artifact_->task;
+  }
   /// The label of a class, or "class 7".
   std::string label(int64_t id) const;
   /// Outputs in the graph's order. Not for several callers at a time.

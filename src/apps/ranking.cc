@@ -35,4 +35,16 @@ std::vector<Ranked> top_k(std::span<const float> scores, int64_t k) {
   return all;
 }
 
+void write_json(std::span<const Ranked> ranked, std::string_view number, std::string_view text,
+                const std::function<std::string(int64_t index)>& name, JsonWriter& json) {
+  for (const Ranked& r : ranked) {
+    json.begin_object();
+    json.field(number, r.index);
+    json.field(text, name(r.index));
+    json.field("score", r.score);
+    json.field("probability", r.probability);
+    json.end_object();
+  }
+}
+
 }  // namespace downhaul

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/strings.h"
+#include "text/post_processor.h"
 
 namespace downhaul {
 namespace {
@@ -121,32 +122,48 @@ Result<TextModel> TextModel::make(AppModel model, const TextModelOptions& option
   return out;
 }
 
-Result<text::Encoding> TextModel::encode(std::string_view text,
-                                         const std::string_view* pair) const {
+Result<text::Encoding> TextModel::tokens(std::string_view text, const std::string_view* pair,
+                                         int64_t limit) const {
   text::EncodeOptions options;
-  const auto limit = static_cast<uint32_t>(truncate_ ? max_tokens_ : INT32_MAX);
-  options.truncation =
-      tokenizer_.truncation_to(limit, pair != nullptr ? text::TruncationStrategy::kOnlySecond
-                                                      : text::TruncationStrategy::kLongestFirst);
-  options.padding = tokenizer_.padding_to(static_cast<uint32_t>(min_tokens_));
+  options.truncation = tokenizer_.truncation_to(
+      static_cast<uint32_t>(limit), pair != nullptr ? text::TruncationStrategy::kOnlySecond
+                                                    : text::TruncationStrategy::kLongestFirst);
+  options.padding = text::Padding{};
   text::Tokenizer::Workspace workspace;
   text::Encoding encoding;
   DH_TRY(tokenizer_.encode(text, pair, options, workspace, encoding));
-  const auto size = static_cast<int64_t>(encoding.size());
-  if (size > max_tokens_) {
-    return invalid_argument(cat("the text has ", size, " tokens, the model takes ", max_tokens_,
+  return encoding;
+}
+
+Result<text::Encoding> TextModel::tokens(std::string_view text,
+                                         const std::string_view* pair) const {
+  return tokens(text, pair, INT32_MAX);
+}
+
+Result<text::Encoding> TextModel::encode(std::string_view text,
+                                         const std::string_view* pair) const {
+  DH_ASSIGN(text::Encoding encoding, tokens(text, pair, truncate_ ? max_tokens_ : INT32_MAX));
+  DH_TRY(fit(encoding));
+  return encoding;
+}
+
+void TextModel::pad(text::Encoding& encoding, size_t length) const {
+  text::pad(tokenizer_.padding_to(static_cast<uint32_t>(length)), encoding);
+}
+
+Status TextModel::fit(text::Encoding& encoding) const {
+  const auto used = static_cast<int64_t>(encoding.size());
+  if (used > max_tokens_) {
+    return invalid_argument(cat("the text has ", used, " tokens, the model takes ", max_tokens_,
                                 " at most; --truncate cuts it"));
   }
-  if (size == 0) return invalid_argument("the text has no tokens");
-  if (!has_mask_) {
-    const auto used =
-        std::count(encoding.attention_mask.begin(), encoding.attention_mask.end(), uint8_t{1});
-    if (used < size) {
-      return invalid_argument(cat("the text has ", used, " tokens; the model takes exactly ",
-                                  min_tokens_, ", it has no attention_mask to hide padding"));
-    }
+  pad(encoding, static_cast<size_t>(min_tokens_));
+  if (encoding.size() == 0) return invalid_argument("the text has no tokens");
+  if (!has_mask_ && used < static_cast<int64_t>(encoding.size())) {
+    return invalid_argument(cat("the text has ", used, " tokens; the model takes exactly ",
+                                min_tokens_, ", it has no attention_mask to hide padding"));
   }
-  return encoding;
+  return {};
 }
 
 Result<std::vector<Tensor>> TextModel::run(const std::vector<text::Encoding>& encodings) {
@@ -181,11 +198,21 @@ Result<std::vector<Tensor>> TextModel::run(const std::vector<text::Encoding>& en
 }
 
 Result<TextOutput> TextModel::run(std::string_view text, const std::string_view* pair) {
+  DH_ASSIGN(text::Encoding encoding, encode(text, pair));
+  return run_fitting(std::move(encoding));
+}
+
+Result<TextOutput> TextModel::run_tokens(text::Encoding encoding) {
+  DH_TRY(fit(encoding));
+  return run_fitting(std::move(encoding));
+}
+
+Result<TextOutput> TextModel::run_fitting(text::Encoding encoding) {
   if (with_choices_) {
     return invalid_argument("the model chooses between texts; `downhaul choose` runs it");
   }
   TextOutput out;
-  DH_ASSIGN(out.encoding, encode(text, pair));
+  out.encoding = std::move(encoding);
   const auto begin = std::chrono::steady_clock::now();
   DH_ASSIGN(out.outputs, run({out.encoding}));
   out.forward_ms =

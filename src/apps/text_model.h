@@ -47,8 +47,17 @@ class TextModel {
   /// Errors: kInvalidArgument for texts that do not fit, unless they are to be cut, and for texts
   /// of another length than the program's when it has no mask to hide the rest.
   Result<text::Encoding> encode(std::string_view text, const std::string_view* pair) const;
+  /// Tokens of a text or a pair as they are: neither cut nor padded.
+  Result<text::Encoding> tokens(std::string_view text, const std::string_view* pair) const;
+  /// Whether texts that are too long are cut.
+  bool truncates() const { return truncate_; }
+  /// Pads to `length` tokens, or leaves what is longer.
+  void pad(text::Encoding& encoding, size_t length) const;
+
   /// Not for several callers at a time. Errors: as encode, and as AppModel::run.
   Result<TextOutput> run(std::string_view text, const std::string_view* pair = nullptr);
+  /// As run, from tokens.
+  Result<TextOutput> run_tokens(text::Encoding encoding);
   /// Runs encodings of one length: num_choices() of them.
   Result<std::vector<Tensor>> run(const std::vector<text::Encoding>& encodings);
 
@@ -58,6 +67,11 @@ class TextModel {
     Role role;
     DType dtype;
   };
+  Result<text::Encoding> tokens(std::string_view text, const std::string_view* pair,
+                                int64_t limit) const;
+  /// Pads tokens to the program's length. Errors: as encode.
+  Status fit(text::Encoding& encoding) const;
+  Result<TextOutput> run_fitting(text::Encoding encoding);
   TextModel(AppModel model, text::Tokenizer tokenizer)
       : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
 

@@ -1,9 +1,8 @@
-#include <chrono>
 #include <cstdio>
 
 #include "apps/app_model.h"
-#include "apps/ranking.h"
-#include "apps/text_model.h"
+#include "apps/photo_classes.h"
+#include "apps/text_tasks.h"
 #include "base/strings.h"
 #include "cli/verbs.h"
 #include "formats/json/json.h"
@@ -44,28 +43,20 @@ class Classify final : public Verb {
     DH_ASSIGN(AppModel model, AppModel::load(model_, options_));
     if (TextModel::takes_text(model.graph())) {
       DH_ASSIGN(TextModel of_text, TextModel::make(std::move(model), text_options_));
-      DH_ASSIGN(const TextOutput output, of_text.run(text::replace_invalid_utf8(input_)));
-      return print(of_text.model(), output.outputs, output.forward_ms, {}, "text");
+      DH_ASSIGN(const RankedClasses ranked, classify_text(of_text, input_, top_));
+      print(of_text.model(), ranked.classes, ranked.forward_ms, {}, "text");
+      return kExitDone;
     }
     DH_ASSIGN(const ImageInput input, find_image_input(model.graph(), model.spec(), model.path()));
     DH_ASSIGN(const PhotoTensor photo, read_photo(input_, input));
-    const auto begin = std::chrono::steady_clock::now();
-    DH_ASSIGN(const std::vector<Tensor> outputs, model.run({photo.tensor}));
-    const double ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    return print(model, outputs, ms, input, "photo");
+    DH_ASSIGN(const PhotoClasses found, classify_photo(model, photo, top_));
+    print(model, found.classes, found.forward_ms, input, "photo");
+    return kExitDone;
   }
 
  private:
-  Result<int> print(const AppModel& model, const std::vector<Tensor>& outputs, double ms,
-                    const std::optional<ImageInput>& input, std::string_view kind) const {
-    if (outputs.empty()) return invalid_argument(cat("'", printable(model_), "': no output"));
-    const Tensor& scores = outputs[0];
-    if (scores.dtype() != DType::kF32 || scores.rank() != 2 || scores.size(0) != 1) {
-      return invalid_argument(cat("'", printable(model_), "': the output is ", describe(scores),
-                                  ", expected class scores f32[1,classes]"));
-    }
-    const auto ranked = top_k({scores.data<float>(), static_cast<size_t>(scores.size(1))}, top_);
+  void print(const AppModel& model, const std::vector<Ranked>& ranked, double ms,
+             const std::optional<ImageInput>& input, std::string_view kind) const {
     if (json_) {
       JsonWriter json;
       json.begin_object();
@@ -75,18 +66,11 @@ class Classify final : public Verb {
       json.field("forward_ms", ms);
       json.field("threads", threads_);
       json.key("classes").begin_array();
-      for (const Ranked& r : ranked) {
-        json.begin_object();
-        json.field("id", r.index);
-        json.field("label", model.label(r.index));
-        json.field("score", r.score);
-        json.field("probability", r.probability);
-        json.end_object();
-      }
+      write_json(ranked, "id", "label", [&](int64_t id) { return model.label(id); }, json);
       json.end_array();
       json.end_object();
       std::printf("%s\n", json.take().c_str());
-      return kExitDone;
+      return;
     }
     for (const std::string& w : model.warnings()) {
       std::fprintf(stderr, "downhaul: warning: %s\n", w.c_str());
@@ -98,7 +82,6 @@ class Classify final : public Verb {
                   printable(model.label(r.index)).c_str());
     }
     std::printf("forward: %s ms (%s)\n", fixed(ms, 1).c_str(), describe(options_.how).c_str());
-    return kExitDone;
   }
 
   std::string model_, input_;

@@ -17,32 +17,13 @@ class EmbeddingVerb : public TextVerb {
              "of a model that gives one vector a token: their mean, or the first");
     declare_common(o);
   }
-  Result<std::vector<std::vector<float>>> embed(TextModel& model, bool unit_length) {
-    std::vector<std::vector<float>> vectors;
-    for (const std::string& given : texts_) {
-      DH_ASSIGN(const TextOutput output, model.run(text::replace_invalid_utf8(given)));
-      forward_ms_ += output.forward_ms;
-      const bool pooled = !output.outputs.empty() && output.outputs[0].rank() == 2;
-      const auto tokens = static_cast<int64_t>(output.encoding.size());
-      DH_ASSIGN(const Tensor* out,
-                scores(output.outputs, 0, pooled ? Sizes{1, -1} : Sizes{1, tokens, -1}));
-      std::vector<float> vector;
-      if (pooled || pooling_ == "cls") {
-        const auto row = row_of(*out, 0);
-        vector.assign(row.begin(), row.end());
-      } else {
-        vector = mean_rows({out->data<float>(), static_cast<size_t>(out->num_elements())},
-                           output.encoding.attention_mask);
-      }
-      if (unit_length) normalize_length(vector);
-      vectors.push_back(std::move(vector));
-    }
-    return vectors;
+  Result<TextEmbeddings> embed(TextModel& model, bool unit_length) const {
+    return embed_texts(model, texts_, pooling_ == "cls" ? Pooling::kFirst : Pooling::kMean,
+                       unit_length);
   }
 
   std::vector<std::string> texts_;
   std::string pooling_ = "mean";
-  double forward_ms_ = 0;
 };
 
 class Embed final : public EmbeddingVerb {
@@ -59,12 +40,13 @@ class Embed final : public EmbeddingVerb {
   Result<int> run() override {
     if (texts_.empty()) return invalid_argument("embed: give MODEL and TEXTS");
     DH_ASSIGN(TextModel model, load());
-    DH_ASSIGN(const auto vectors, embed(model, !raw_));
+    DH_ASSIGN(const TextEmbeddings made, embed(model, !raw_));
+    const auto& vectors = made.vectors;
     if (json_) {
       JsonWriter json;
       json.begin_object();
       json.field("model", model.model().path());
-      json.field("forward_ms", forward_ms_);
+      json.field("forward_ms", made.forward_ms);
       json.key("embeddings").begin_array();
       for (size_t i = 0; i < vectors.size(); ++i) {
         json.begin_object();
@@ -97,12 +79,13 @@ class Similarity final : public EmbeddingVerb {
   Result<int> run() override {
     if (texts_.size() < 2) return invalid_argument("similarity: give MODEL and two or more TEXTS");
     DH_ASSIGN(TextModel model, load());
-    DH_ASSIGN(const auto vectors, embed(model, false));
+    DH_ASSIGN(const TextEmbeddings made, embed(model, false));
+    const auto& vectors = made.vectors;
     if (json_) {
       JsonWriter json;
       json.begin_object();
       json.field("model", model.model().path());
-      json.field("forward_ms", forward_ms_);
+      json.field("forward_ms", made.forward_ms);
       json.field("texts", texts_);
       json.key("similarities").begin_array();
       for (const auto& a : vectors) {

@@ -1,6 +1,5 @@
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 
 #include "base/strings.h"
 #include "cli/verbs.h"
@@ -25,6 +24,9 @@ class Serve final : public Verb {
            "where to listen; another than 127.0.0.1 lets other machines in");
     o.number(&port_, "--port", "PORT", "port to listen on; 0 for any that is free", 0, 65535);
     o.number(&threads_, "--threads", "N", "threads for each model", 1, 1024);
+    o.text(&tokenizer_, "--tokenizer", "PATH",
+           "of text models (default: the spec's, or the model's folder)");
+    o.flag(&truncate_, "--truncate", "cut texts that are too long");
     o.number(&deadline_, "--deadline", "SECONDS", "time a client has to send a request", 1, 3600);
     o.number(&megabytes_, "--max-body", "MB", "largest request", 1, 1024);
   }
@@ -32,14 +34,13 @@ class Serve final : public Verb {
   Result<int> run() override {
     DH_TRY(lower_isa_by_environment());
     Service service;
-    AppModelOptions how;
-    how.how.threads = static_cast<int>(threads_);
+    TaskOptions how;
+    how.model.how.threads = static_cast<int>(threads_);
+    how.text.tokenizer = tokenizer_;
+    how.text.truncate = truncate_;
     for (const std::string& path : models_) {
-      DH_ASSIGN(AppModel model, AppModel::load(path, how));
-      const std::string name = model.spec().has_value() && !model.spec()->name.empty()
-                                   ? model.spec()->name
-                                   : std::filesystem::path(path).stem().string();
-      DH_ASSIGN(auto task, make_task(std::move(model)));
+      std::string name;
+      DH_ASSIGN(auto task, make_task(path, how, &name));
       std::printf("%s: %s (%s)\n", printable(name).c_str(), std::string(task->name()).c_str(),
                   printable(path).c_str());
       service.add(name, std::move(task));
@@ -69,6 +70,8 @@ class Serve final : public Verb {
 
  private:
   std::vector<std::string> models_;
+  std::string tokenizer_;
+  bool truncate_ = false;
   HttpServerOptions options_;
   int64_t port_ = 8092;
   int64_t threads_ = 1;

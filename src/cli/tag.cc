@@ -1,7 +1,5 @@
 #include <cstdio>
 
-#include "apps/ranking.h"
-#include "apps/text_answers.h"
 #include "cli/text_verb.h"
 #include "formats/json/json.h"
 
@@ -25,34 +23,22 @@ class Tag final : public TextVerb {
   Result<int> run() override {
     if (text_.empty()) return invalid_argument("tag: give MODEL and TEXT");
     DH_ASSIGN(TextModel model, load());
-    const std::string text = text::replace_invalid_utf8(text_);
-    DH_ASSIGN(const TextOutput output, model.run(text));
-    const text::Encoding& e = output.encoding;
-    const auto tokens = static_cast<int64_t>(e.size());
-    DH_ASSIGN(const Tensor* logits, scores(output.outputs, 0, {1, tokens, -1}));
-    std::vector<std::string> labels;
-    std::vector<double> probabilities;
-    for (int64_t i = 0; i < tokens; ++i) {
-      const auto best = top_k(row_of(*logits, i), 1);
-      labels.push_back(best.empty() ? "O" : model.model().label(best[0].index));
-      probabilities.push_back(best.empty() ? 0 : best[0].probability);
-    }
-    const std::vector<TaggedSpan> spans = merge_tags(labels, probabilities, e.special_mask);
+    DH_ASSIGN(const TaggedText tagged, tag_text(model, text_));
     if (json_) {
       JsonWriter json;
       json.begin_object();
       json.field("model", model.model().path());
-      json.field("text", text);
-      json.field("truncated", e.truncated);
-      json.field("forward_ms", output.forward_ms);
+      json.field("text", tagged.text);
+      json.field("truncated", tagged.truncated);
+      json.field("forward_ms", tagged.forward_ms);
       json.key("parts").begin_array();
-      for (const TaggedSpan& s : spans) {
+      for (const TaggedPart& p : tagged.parts) {
         json.begin_object();
-        json.field("label", s.label);
-        json.field("probability", s.probability);
-        json.field("text", part(text, e, s));
-        json.field("start", e.offsets[s.first].begin);
-        json.field("end", e.offsets[s.last].end);
+        json.field("label", p.label);
+        json.field("probability", p.probability);
+        json.field("text", p.text);
+        json.field("start", p.start);
+        json.field("end", p.end);
         json.end_object();
       }
       json.end_array();
@@ -60,20 +46,16 @@ class Tag final : public TextVerb {
       std::printf("%s\n", json.take().c_str());
       return kExitDone;
     }
-    for (const TaggedSpan& s : spans) {
-      std::printf("%6s %%  %-12s %s\n", percent(s.probability).c_str(), printable(s.label).c_str(),
-                  printable(part(text, e, s)).c_str());
+    for (const TaggedPart& p : tagged.parts) {
+      std::printf("%6s %%  %-12s %s\n", percent(p.probability).c_str(), printable(p.label).c_str(),
+                  printable(p.text).c_str());
     }
-    if (spans.empty()) std::printf("no part has a label\n");
-    print_time(output);
+    if (tagged.parts.empty()) std::printf("no part has a label\n");
+    print_time(tagged);
     return kExitDone;
   }
 
  private:
-  static std::string part(const std::string& text, const text::Encoding& e, const TaggedSpan& s) {
-    const uint32_t begin = e.byte_offsets[s.first].begin;
-    return text.substr(begin, e.byte_offsets[s.last].end - begin);
-  }
   std::string text_;
 };
 

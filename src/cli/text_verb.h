@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/text_model.h"
+#include "apps/text_tasks.h"
 #include "base/strings.h"
 #include "cli/verbs.h"
 #include "kernels/isa.h"
@@ -36,33 +36,10 @@ class TextVerb : public Verb {
     }
     return model;
   }
-  void print_time(const TextOutput& output) const {
-    if (output.encoding.truncated) std::printf("the text was cut to fit\n");
-    std::printf("forward: %s ms (%s)\n", fixed(output.forward_ms, 1).c_str(),
+  void print_time(const TextRun& run) const {
+    if (run.truncated) std::printf("the text was cut to fit\n");
+    std::printf("forward: %s ms (%s)\n", fixed(run.forward_ms, 1).c_str(),
                 describe(options_.how).c_str());
-  }
-  /// f32 scores of a shape; sizes below 0 are any.
-  Result<const Tensor*> scores(const std::vector<Tensor>& outputs, size_t index,
-                               const Sizes& wanted) const {
-    const auto fits = [&](const Tensor& t) {
-      if (t.dtype() != DType::kF32 || t.rank() != static_cast<int64_t>(wanted.size())) return false;
-      for (size_t i = 0; i < wanted.size(); ++i) {
-        if (wanted[i] >= 0 && t.sizes()[i] != wanted[i]) return false;
-      }
-      return true;
-    };
-    if (index < outputs.size() && fits(outputs[index])) return &outputs[index];
-    std::vector<std::string> dims;
-    for (const int64_t d : wanted) dims.push_back(d < 0 ? "n" : cat(d));
-    return invalid_argument(
-        cat("'", printable(path_), "': output ", index, " is ",
-            index < outputs.size() ? describe(outputs[index]) : std::string("missing"),
-            ", expected f32[", join(dims, ","), "]"));
-  }
-  /// Row `row` of the last axis.
-  static std::span<const float> row_of(const Tensor& t, int64_t row) {
-    const auto width = static_cast<size_t>(t.sizes().back());
-    return {t.data<float>() + static_cast<size_t>(row) * width, width};
   }
   static std::string percent(double probability) { return fixed(100 * probability, 2); }
 

@@ -21,6 +21,8 @@ std::string_view kind_name(TaskField::Kind kind) {
       return "long_text";
     case TaskField::Kind::kNumber:
       return "number";
+    case TaskField::Kind::kReal:
+      return "real";
     case TaskField::Kind::kImage:
       return "image";
   }
@@ -86,11 +88,12 @@ HttpResponse print(const std::string& model, const Task& task, const TaskOutput&
   json.field("forward_ms", out.forward_ms);
   json.field("total_ms", ms);
   if (!out.text.empty()) json.field("text", out.text);
+  if (!out.note.empty()) json.field("note", out.note);
   json.key("items").begin_array();
   for (const TaskItem& i : out.items) {
     json.begin_object();
     json.field("label", i.label);
-    json.field("probability", i.probability);
+    json.field(out.measure, i.probability);
     json.end_object();
   }
   json.end_array();

@@ -132,6 +132,8 @@ void append_added(uint32_t id, uint32_t type_id, uint8_t attention, Encoding& ou
   out.offsets.push_back({});
 }
 
+}  // namespace
+
 void pad(const Padding& how, Encoding& out) {
   size_t target = how.length > 0 ? how.length : out.size();
   if (how.multiple_of > 0) {
@@ -153,8 +155,6 @@ void pad(const Padding& how, Encoding& out) {
   to_front(out.byte_offsets);
   to_front(out.offsets);
 }
-
-}  // namespace
 
 size_t count_added(const TokenizerDefinition& definition, bool pair) {
   size_t count = 0;

@@ -27,6 +27,9 @@ struct RawSequence {
 Status post_process(const TokenizerDefinition& definition, const EncodeOptions& options,
                     RawSequence& first, RawSequence* second, Encoding& out);
 
+/// Fills up to the length that `how` asks for.
+void pad(const Padding& how, Encoding& out);
+
 /// Special tokens that the definition's template adds.
 size_t count_added(const TokenizerDefinition& definition, bool pair);
 

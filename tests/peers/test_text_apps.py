@@ -118,3 +118,45 @@ def test_texts_that_do_not_fit_are_refused(downhaul):
                             (["[MASK] and [MASK]"], "fills in one")):
         done = subprocess.run([downhaul.path, "fill-mask", SAMPLE / "model.pt2", *arguments], capture_output=True, text=True)
         assert done.returncode != 0 and word in done.stderr and done.stderr.strip().count("\n") <= 1, done.stderr
+
+
+def test_answer_reads_long_texts_through_windows(downhaul, models, tokenizer, tmp_path):
+    path, peer = tokenizer
+    context = " ".join(f"{CONTEXT} It was read {n} times before." for n in range(12))
+    room, overlap, most = 32, 5, 6
+    question = peer.encode(QUESTION).ids[:-1]
+    whole = peer.encode(context, add_special_tokens=False)
+    length = room - len(question) - 2
+    end = peer.encode(QUESTION).ids[-1]
+    found, none = {}, 1.0
+    first = 0
+    while True:
+        ids = whole.ids[first:first + length]
+        row = [*question, end, *ids, end]
+        save_file({"input_ids": torch.tensor([row + [0] * (room - len(row))]),
+                   "attention_mask": torch.tensor([[1] * len(row) + [0] * (room - len(row))])}, tmp_path / "window.safetensors")
+        downhaul.run("run", models["distilbert_qa"] / "model.pt2", "--inputs", tmp_path / "window.safetensors",
+                     "--outputs", tmp_path / "out.safetensors")
+        out = load_file(tmp_path / "out.safetensors")
+        places = [0, *range(len(question) + 1, len(question) + 1 + len(ids))]
+        begins, ends = (out[n][0][places].double().softmax(-1).tolist() for n in ("start_logits", "end_logits"))
+        none = min(none, begins[0] * ends[0])
+        for i in range(len(ids)):
+            for j in range(i, min(len(ids), i + most)):
+                span = (whole.offsets[first + i][0], whole.offsets[first + j][1])
+                found[span] = max(found.get(span, 0), begins[1 + i] * ends[1 + j])
+        if first + length >= len(whole.ids):
+            break
+        first += length - overlap
+    best = sorted(found.items(), key=lambda item: -item[1])[:3]
+    said = json.loads(downhaul.run("answer", models["distilbert_qa"] / "model.pt2", QUESTION, context, "--tokenizer", path,
+                                   "--overlap", overlap, "--max-tokens", most, "--json"))
+    assert said["windows"] > 5
+    assert [a["probability"] for a in said["answers"]] == pytest.approx([p for _, p in best], rel=1e-4)
+    assert (said["answers"][0]["start"], said["answers"][0]["end"]) == best[0][0]
+    assert said["answers"][0]["text"] == context[best[0][0][0]:best[0][0][1]]
+    assert said["no_answer_probability"] == pytest.approx(none, rel=1e-4)
+    long = "why " * 40
+    done = subprocess.run([downhaul.path, "answer", models["distilbert_qa"] / "model.pt2", long, context, "--tokenizer", path],
+                          capture_output=True, text=True)
+    assert done.returncode == 2 and "the question has" in done.stderr
