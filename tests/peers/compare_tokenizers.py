@@ -17,6 +17,7 @@ from tokenizer_texts import every_character, generated, real_lines
 from tokenizer_zoo import make_zoo
 
 VOCABULARY = 8000
+CHUNK = 10000  # texts at a time: the encodings of all at once do not fit into memory
 TRAINING_LINES = 20000
 # Offsets are not compared where bytes are dropped: the library counts them wrongly then.
 IDS_ONLY = ["byte_pairs_dropping"]
@@ -75,7 +76,11 @@ def compare(binary, folder, lines, strings, characters):
     results = []
     for name, (path, peer) in zoo.items():
         for kind, texts in sets.items():
-            wrong, tokens = differences(peer, texts, own(binary, path, texts), name in IDS_ONLY)
+            wrong, tokens = [], 0
+            for first in range(0, len(texts), CHUNK):
+                chunk = texts[first:first + CHUNK]
+                found = differences(peer, chunk, own(binary, path, chunk), name in IDS_ONLY)
+                wrong, tokens = wrong + found[0], tokens + found[1]
             results.append({"tokenizer": name, "texts": kind, "count": len(texts), "tokens": tokens, "wrong": wrong})
     return results
 
