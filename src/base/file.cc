@@ -59,8 +59,11 @@ void forget_unfinished(const std::string& path) {
 }
 
 extern "C" void remove_unfinished_and_die(int signal_number) {
-  for (UnfinishedSlot& slot : unfinished) {
-    if (slot.ready.load()) ::unlink(slot.path.data());
+  // Folders hold each other: as many rounds as they nest.
+  for (size_t round = 0; round < kMaxUnfinished; ++round) {
+    for (UnfinishedSlot& slot : unfinished) {
+      if (slot.ready.load() && ::unlink(slot.path.data()) != 0) ::rmdir(slot.path.data());
+    }
   }
   std::signal(signal_number, SIG_DFL);
   std::raise(signal_number);
@@ -246,6 +249,62 @@ Status OutputFile::commit(bool sync) {
   if (closed != 0) return system_error("write", path_, errno);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return system_error("write", path_, errno);
   forget_unfinished(temporary_);
+  temporary_.clear();
+  return {};
+}
+
+Result<OutputFolder> OutputFolder::create(const std::string& path,
+                                          const std::vector<std::string>& folders) {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+    return io_error(cat("cannot write ", quoted(path), ": it is not a folder"));
+  }
+  static std::atomic<int> counter{0};
+  OutputFolder out;
+  out.path_ = path;
+  out.temporary_ = cat(path, ".tmp-", ::getpid(), "-", counter.fetch_add(1));
+  std::vector<std::string> all = {out.temporary_};
+  for (const std::string& folder : folders) all.push_back(out.file(folder));
+  for (const std::string& folder : all) {
+    remember_unfinished(folder);
+    out.folders_.push_back(folder);
+    if (::mkdir(folder.c_str(), 0755) != 0) return system_error("create", folder, errno);
+  }
+  return Result<OutputFolder>(std::move(out));
+}
+
+OutputFolder::OutputFolder(OutputFolder&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      folders_(std::move(other.folders_)) {
+  other.temporary_.clear();
+  other.folders_.clear();
+}
+
+OutputFolder::~OutputFolder() {
+  std::error_code ignored;
+  if (!temporary_.empty()) std::filesystem::remove_all(temporary_, ignored);
+  for (const std::string& folder : folders_) forget_unfinished(folder);
+}
+
+Status OutputFolder::commit() {
+  if (is_directory(path_)) {
+    // The old one is whole until the new one takes its name, at once.
+    if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) {
+      return {};  // what has the temporary name now goes with this object
+    }
+    if (errno != EINVAL && errno != ENOSYS) return system_error("replace", path_, errno);
+    const std::string old = cat(temporary_, ".old");
+    if (::rename(path_.c_str(), old.c_str()) != 0) return system_error("replace", path_, errno);
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+      const int error = errno;
+      ::rename(old.c_str(), path_.c_str());
+      return system_error("write", path_, error);
+    }
+    temporary_ = old;
+    return {};
+  }
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return system_error("write", path_, errno);
   temporary_.clear();
   return {};
 }

@@ -74,6 +74,28 @@ class OutputFile {
   std::vector<uint8_t> buffer_;
 };
 
+/// Writes a folder under a temporary name beside `path`; `commit` moves it to `path` and removes
+/// the folder that was there. Without commit the destination stays as it was.
+class OutputFolder {
+ public:
+  /// `folders`: to create in it, parents first. Errors: kIo when `path` is a file or a link.
+  static Result<OutputFolder> create(const std::string& path,
+                                     const std::vector<std::string>& folders);
+  OutputFolder(OutputFolder&& other) noexcept;
+  OutputFolder& operator=(OutputFolder&&) = delete;
+  ~OutputFolder();
+
+  /// Where to write a file of it.
+  std::string file(const std::string& relative) const { return temporary_ + "/" + relative; }
+  Status commit();
+
+ private:
+  OutputFolder() = default;
+  std::string path_;
+  std::string temporary_;
+  std::vector<std::string> folders_;
+};
+
 /// Removes the temporaries of all unfinished OutputFiles when a signal ends the program; lets a
 /// limit on the size of files be an error of writing instead. Call once from main.
 void remove_unfinished_outputs_on_signal();
