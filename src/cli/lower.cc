@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/strings.h"
+#include "cli/lower_core_ml.h"
 #include "cli/model_flags.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
@@ -135,7 +136,8 @@ class Lower final : public Verb {
                  "a .pt2, a checkpoint (folder or weights), or a .pte to lower it again");
     o.text(&spec_, "--spec", "FILE",
            "model_spec.json that names the exported program or the weights");
-    o.choice(&backend_, "--backend", {"portable", "xnnpack"}, "what the file is for");
+    o.choice(&backend_, "--backend", {"portable", "xnnpack", "coreml", "ane"},
+             "what the file is for");
     o.text(&out_, "--out", "DIR", "folder for the results (default: beside the spec or the model)");
     o.text(&name_, "--name", "NAME",
            "base of the output names (default: from the spec or the file)");
@@ -157,6 +159,7 @@ class Lower final : public Verb {
     o.flag(&verify_, "--verify",
            "run the file just written and its source on random and structured inputs; exit code 3 "
            "when they differ by more than rounding (the file is kept)");
+    core_ml_.declare(o);
     o.flag(&fsync_, "--fsync", "wait until the file is on the disk");
     o.flag(&json_, "--json", "print the metadata as JSON instead of text");
   }
@@ -165,7 +168,7 @@ class Lower final : public Verb {
     DH_TRY(lower_isa_by_environment());
     DH_ASSIGN(Job job, resolve());
     if (backend_.empty())
-      return invalid_argument("lower: --backend is required (portable, xnnpack)");
+      return invalid_argument("lower: --backend is required (portable, xnnpack, coreml, ane)");
     const auto begin = Clock::now();
     say(cat("loading ", printable(job.source, 1000)));
     DH_ASSIGN(std::unique_ptr<Graph> graph, load(job));
@@ -181,17 +184,29 @@ class Lower final : public Verb {
       std::fprintf(stderr, "# after %s\n%s", std::string(pass).c_str(), print(g).c_str());
     };
     const Names front(canonical_passes());
-    const Names back(backend_ == "xnnpack" ? xnnpack_passes(exact_select_) : portable_passes());
+    const std::vector<Pass> xnnpack = xnnpack_passes(exact_select_);
+    const bool for_core_ml = backend_ == "coreml" || backend_ == "ane";
+    if (!for_core_ml && core_ml_.given()) {
+      return invalid_argument(
+          "lower: --ios, --norm, --input-prefix and --compute are for --backend coreml and ane");
+    }
+    const Names back(backend_ == "ane"       ? ane_passes()
+                     : for_core_ml           ? coreml_passes()
+                     : backend_ == "xnnpack" ? std::span<const Pass>(xnnpack)
+                                             : portable_passes());
     DH_TRY(check_names(options, front, back));
     const int64_t graph_nodes_before = static_cast<int64_t>(graph->nodes().size());
     PassLog log;
     bool stopped = false;
-    DH_TRY(run_pipeline(*graph, canonical_passes(), restricted(options, front), &log, &stopped));
+    PipelineOptions front_options = restricted(options, front);
+    // The Neural Engine wants the last axis long: the row is picked at the end.
+    if (backend_ == "ane") front_options.disabled.insert("select_before_project");
+    DH_TRY(run_pipeline(*graph, canonical_passes(), front_options, &log, &stopped));
     if (stopped) return print_and_stop(*graph);
 
     const PipelineOptions back_options = restricted(options, back);
+    if (for_core_ml) return run_core_ml(*graph, job, back_options, std::move(log));
     std::optional<Lowered> lowered;
-    std::map<std::string, std::string> reasons;
     if (backend_ == "xnnpack") {
       XnnpackOptions x{back_options, {embed_nodes_}, exact_select_};
       if (single_delegate_) x.weight_limit = kOneDelegate;
@@ -306,6 +321,20 @@ class Lower final : public Verb {
     return {};
   }
 
+  Result<int> run_core_ml(Graph& graph, const Job& job, const PipelineOptions& pipeline,
+                          PassLog log) {
+    DH_ASSIGN(coreml::EmitOptions emit, core_ml_.options());
+    DH_TRY(make_directories(job.folder));
+    DH_ASSIGN(const CoreMlWritten out,
+              write_core_ml(graph, {job.source, job.name, job.model_id, backend_,
+                                    cat(job.folder, "/", job.name, "_", backend_), job.seq_len,
+                                    timings_.load_ms, pipeline, std::move(emit), std::move(log)}));
+    if (out.stopped) return print_and_stop(graph);
+    say(out.text);
+    if (json_) std::fputs(out.metadata.c_str(), stdout);
+    return kExitDone;
+  }
+
   static Result<int> print_and_stop(const Graph& graph) {
     std::fputs(print(graph).c_str(), stdout);
     return kExitDone;
@@ -315,6 +344,7 @@ class Lower final : public Verb {
                                const Lowered& lowered, const PassLog& log, int64_t nodes_before);
 
   ModelFlags model_;
+  CoreMlFlags core_ml_;
   std::vector<std::pair<std::string, std::string>> facts_;  // of a checkpoint
   std::vector<std::string> unused_;                         // its tensors that are not in the graph
   std::string file_, spec_, backend_, out_, name_, stop_after_;

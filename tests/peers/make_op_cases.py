@@ -364,6 +364,8 @@ def products(c):
     c.add("linear", [big, wide], {}, F.linear(big, wide))
     a, m = c.tensor(2, 1, 3, 4), c.tensor(3, 4, 2)
     c.add("matmul", [a, m], {}, a @ m)
+    keys, queries = c.tensor(2, 3, 2, 4), c.tensor(2, 4, 2, 5)
+    c.add("channel_matmul", [keys, queries], {}, torch.einsum("nchw,nwhu->nchu", keys, queries))
     c.add("matmul", [a.mT, m], {"transpose_self": True}, a @ m)
     c.add("matmul", [a, m.mT], {"transpose_other": True}, a @ m)
     c.add("matmul", [a[0, 0].mT, m[0].mT], {"transpose_self": True, "transpose_other": True},
@@ -507,6 +509,10 @@ def normalisation(c):
     rows = torch.tensor([[3.0, 3.0, 3.0, 3.0], [1000.0, 1001.0, 1002.0, 1003.0]])
     c.add("layer_norm", [rows], {"normalized_shape": [4]},
           F.layer_norm(rows.double(), (4,)).float())
+    seq = c.tensor(2, 4, 1, 3)
+    c.add("channel_norm", [seq, w, b], {"eps": 1e-7},
+          F.layer_norm(seq.transpose(1, 3), [4], w, b, 1e-7).transpose(1, 3).contiguous())
+    c.add("channel_norm", [seq], {}, F.layer_norm(seq.transpose(1, 3), [4]).transpose(1, 3).contiguous())
     c.add("group_norm", [x, w, b], {"num_groups": 2}, F.group_norm(x, 2, w, b))
     c.add("group_norm", [x], {"num_groups": 4, "eps": 0.01}, F.group_norm(x, 4, eps=0.01))
     for dim in (0, 2, -1):
