@@ -1,6 +1,7 @@
 #include "api/engine.h"
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -109,19 +110,35 @@ std::string_view version() { return DOWNHAUL_VERSION; }
 
 std::string_view instruction_set() { return downhaul::name(active_isa()); }
 
+/// Both enumerations list the same precisions in the same order.
+static_assert(static_cast<int>(Precision::kF16) == static_cast<int>(engine::Precision::kF16));
+
 struct Model::Impl {
   std::shared_ptr<EngineModel> engine;
+  std::unique_ptr<Graph> source;  ///< as read; its constants point into the file
+  std::string cache_folder;
+  std::mutex mutex;                     ///< of in_f16
+  std::shared_ptr<EngineModel> in_f16;  ///< null until a session wants it
+
+  downhaul::Result<std::shared_ptr<EngineModel>> prepared(Precision precision) {
+    if (precision != Precision::kF16) return engine;
+    const std::lock_guard lock(mutex);
+    if (in_f16 == nullptr) {
+      DH_ASSIGN(in_f16, EngineModel::prepare(*source, cache_folder, engine::Precision::kF16));
+    }
+    return in_f16;
+  }
   std::vector<TensorInfo> inputs, outputs, states;
   std::vector<std::string> warnings;
 };
 
 struct Session::Impl {
-  Impl(std::shared_ptr<Model::Impl> of, const SessionOptions& options)
+  Impl(std::shared_ptr<Model::Impl> of, std::shared_ptr<EngineModel> engine,
+       const SessionOptions& options)
       : model(std::move(of)),
-        session(model->engine, EngineOptions{.num_threads = options.num_threads,
-                                             .precision = options.precision == Precision::kBf16
-                                                              ? engine::Precision::kBf16
-                                                              : engine::Precision::kF32}),
+        session(std::move(engine),
+                EngineOptions{.num_threads = options.num_threads,
+                              .precision = static_cast<engine::Precision>(options.precision)}),
         sizes(model->inputs.size()),
         inputs(model->inputs.size()),
         outputs(model->outputs.size()),
@@ -237,6 +254,8 @@ Result<Model> Model::load(const std::string& path, const LoadOptions& options) {
     }
     auto impl = std::make_shared<Impl>();
     impl->engine = *std::move(engine);
+    impl->source = std::move(artifact->graph);
+    impl->cache_folder = options.cache_folder;
     const Graph& graph = impl->engine->graph();
     for (const Value* v : graph.inputs()) impl->inputs.push_back(info_of(v->name(), v->type()));
     for (const downhaul::Output& o : graph.outputs()) {
@@ -259,11 +278,13 @@ Result<Session> Model::new_session(const SessionOptions& options) const {
       return argument_error(
           cat("num_threads: expected 1 to ", kMaxThreads, ", found ", options.num_threads));
     }
-    if (options.precision != Precision::kF32 && options.precision != Precision::kBf16) {
-      return argument_error(
-          cat("precision: expected kF32 or kBf16, found ", static_cast<int>(options.precision)));
+    if (options.precision < Precision::kF32 || options.precision > Precision::kF16) {
+      return argument_error(cat("precision: expected kF32, kBf16 or kF16, found ",
+                                static_cast<int>(options.precision)));
     }
-    return Session(std::make_unique<Session::Impl>(impl_, options));
+    auto prepared = impl_->prepared(options.precision);
+    if (!prepared.ok()) return public_status(std::move(prepared).status());
+    return Session(std::make_unique<Session::Impl>(impl_, *std::move(prepared), options));
   });
 }
 

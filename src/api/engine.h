@@ -137,11 +137,14 @@ struct LoadOptions {
   std::string cache_folder;
 };
 
-/// Of linear layers; everything else is f32 in either. kBf16 rounds both factors of each product to
-/// bf16 and sums in f32: up to twice as fast where instruction_set() is "avx512" and the CPU has
+/// kBf16 concerns linear layers alone: it rounds both factors of each product to bf16 and sums in
+/// f32: up to twice as fast where instruction_set() is "avx512" and the CPU has
 /// AVX-512-BF16, emulated and no faster elsewhere. It changes results by about 2^-8 of their
 /// magnitude for each layer on the way (`downhaul compare --precision bf16` measures it).
-enum class Precision : int { kF32 = 0, kBf16 = 1 };
+/// kF16 shows what a device gives that stores half floats: every operator of the program, none
+/// merged with another, rounds its result to f16 and sums in f32. No faster than f32. The first
+/// such session of a model prepares it once more, with weights of its own.
+enum class Precision : int { kF32 = 0, kBf16 = 1, kF16 = 2 };
 
 struct SessionOptions {
   int num_threads = 1;  ///< in [1, 1024]; the caller of `run` is one of them
@@ -209,7 +212,7 @@ class Model {
   const std::vector<std::string>& warnings() const;
 
   /// Errors: kInvalidArgument for a number of threads out of range or no such precision; kIo when
-  /// the system gives no more threads.
+  /// the system gives no more threads; kInvalidGraph when a program cannot be prepared for kF16.
   Result<Session> new_session(const SessionOptions& options = {}) const;
 
  private:

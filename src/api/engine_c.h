@@ -82,7 +82,11 @@ typedef struct dh_load_options {
   const char* cache_folder;
 } dh_load_options;
 
-typedef enum dh_precision { DH_PRECISION_F32 = 0, DH_PRECISION_BF16 = 1 } dh_precision;
+typedef enum dh_precision {
+  DH_PRECISION_F32 = 0,
+  DH_PRECISION_BF16 = 1,
+  DH_PRECISION_F16 = 2
+} dh_precision;
 
 /* Fields that are zero mean the default, one thread too. */
 typedef struct dh_session_options {

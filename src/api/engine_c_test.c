@@ -66,6 +66,10 @@ int main(int argc, char** argv) {
   choice.struct_bytes = sizeof choice;
   choice.precision = 7;
   EXPECT(dh_session_create_with(model, &choice, &session) == DH_INVALID_ARGUMENT);
+  choice.precision = DH_PRECISION_F16;
+  choice.num_threads = 1;
+  EXPECT(dh_session_create_with(model, &choice, &session) == DH_OK);
+  dh_session_free(session);
   choice.precision = DH_PRECISION_BF16;
   choice.num_threads = 2;
   EXPECT(dh_session_create_with(model, &choice, &session) == DH_OK);

@@ -45,8 +45,9 @@ class Bench final : public Verb {
     o.number(&seed_, "--random", "SEED", "random inputs drawn with this seed (default 1)", 0,
              INT64_MAX);
     o.text(&bench_.cache, "--cache", "DIR", "keep packed weights here, and take them from here");
-    o.choice(&precision_, "--precision", {"f32", "bf16"},
-             "of linear layers (default f32); bf16 also prints how far its results are off");
+    o.choice(&precision_, "--precision", precision_names(),
+             "f32 (default), bf16 for linear layers, fp16: every result rounded; the last two also "
+             "print how far the results are off");
     o.flag(&bench_.profile, "--profile", "also the time of every kernel call");
     o.flag(&json_, "--json", "print JSON");
     o.flag(&csv_, "--csv", "print comma-separated values; with --profile a line per kernel call");
@@ -60,9 +61,13 @@ class Bench final : public Verb {
     DH_ASSIGN(bench_.model, model_.options());
     bench_.seed = static_cast<uint64_t>(seed_);
     BenchmarkReport report;
-    bench_.bf16 = precision_ == "bf16";
+    bench_.precision = precision_of(precision_);
     report.machine = this_machine(bench_.threads, build_type(), version());
-    if (bench_.bf16) report.machine.precision = describe_bf16();
+    if (bench_.precision != engine::Precision::kF32) {
+      // Without what it is the precision of.
+      const std::string how = describe(bench_.precision);
+      report.machine.precision = how.substr(how.find(precision_ == "bf16" ? "bf16" : "f16"));
+    }
     const bool text = !json_ && !csv_;
     if (text) {
       std::fputs(print_header(report.machine).c_str(), stdout);

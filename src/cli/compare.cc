@@ -34,8 +34,9 @@ class Compare final : public Verb {
     o.real(&tolerance_, "--tolerance", "R",
            "largest difference relative to an output's largest magnitude (default: what rounding "
            "explains, see the report)");
-    o.choice(&precision_, "--precision", {"f32", "bf16"},
-             "of linear layers of the second file (default f32); the first is f32 always");
+    o.choice(&precision_, "--precision", precision_names(),
+             "of the second file (default f32), the first is f32 always; bf16: its linear layers, "
+             "fp16: every result rounded");
     o.flag(&no_operator_, "--no-operator", "do not look for the operator that diverges");
     o.flag(&compare_.runner.reference, "--reference", "run both with the reference kernels");
     o.number(&threads_, "--threads", "N", "threads to use; results do not depend on it", 1, 1024);
@@ -57,8 +58,8 @@ class Compare final : public Verb {
       }
       loaded.push_back(std::move(artifact));
     }
-    compare_.second_in_bf16 = precision_ == "bf16";
-    if (compare_.second_in_bf16 && compare_.runner.reference) {
+    compare_.second_precision = precision_of(precision_);
+    if (compare_.second_precision == engine::Precision::kBf16 && compare_.runner.reference) {
       return invalid_argument("compare: the reference kernels know no --precision bf16");
     }
     compare_.seed = static_cast<uint64_t>(seed_);

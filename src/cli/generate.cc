@@ -69,7 +69,7 @@ class Generate final : public Verb {
     options.needs_tokenizer = !prompt_.empty();
     DH_ASSIGN(options.model, model_.options());
     options.decoder.engine.num_threads = static_cast<int>(threads_);
-    options.decoder.engine.precision = precision_of(weights_ == "bf16");
+    options.decoder.engine.precision = precision_of(weights_);
     options.decoder.whole_sequence = whole_;
     DH_ASSIGN(const auto generator, TextGenerator::load(file_, options));
     for (const std::string& w : generator->warnings()) {
@@ -133,7 +133,7 @@ class Generate final : public Verb {
   std::string describe_run() const {
     RunnerOptions how;
     how.threads = static_cast<int>(threads_);
-    how.bf16 = weights_ == "bf16";
+    how.precision = precision_of(weights_);
     return describe(how);
   }
 

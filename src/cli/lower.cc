@@ -188,7 +188,9 @@ class Lower final : public Verb {
     const bool for_core_ml = backend_ == "coreml" || backend_ == "ane";
     if (!for_core_ml && core_ml_.given()) {
       return invalid_argument(
-          "lower: --ios, --norm, --input-prefix and --compute are for --backend coreml and ane");
+          "lower: --ios, --norm, --input-prefix, --compute, --check-fp16, --inputs and --strict "
+          "are for "
+          "--backend coreml and ane");
     }
     const Names back(backend_ == "ane"       ? ane_passes()
                      : for_core_ml           ? coreml_passes()
@@ -328,7 +330,8 @@ class Lower final : public Verb {
     DH_ASSIGN(const CoreMlWritten out,
               write_core_ml(graph, {job.source, job.name, job.model_id, backend_,
                                     cat(job.folder, "/", job.name, "_", backend_), job.seq_len,
-                                    timings_.load_ms, pipeline, std::move(emit), std::move(log)}));
+                                    timings_.load_ms, pipeline, std::move(emit),
+                                    core_ml_.fp16_check(), std::move(log)}));
     if (out.stopped) return print_and_stop(graph);
     say(out.text);
     if (json_) std::fputs(out.metadata.c_str(), stdout);

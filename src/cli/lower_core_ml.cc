@@ -6,6 +6,9 @@
 #include "base/strings.h"
 #include "formats/json/json.h"
 #include "formats/mlpackage/package.h"
+#include "report/artifact.h"
+#include "report/fp16_guard.h"
+#include "targets/coreml/placement.h"
 
 namespace downhaul {
 namespace {
@@ -27,6 +30,16 @@ std::string histogram_text(const std::map<std::string, int>& histogram) {
   return join(parts, ", ");
 }
 
+/// On the graph as it will be written. Constants of 1e-12 and the like are gone by then.
+Result<Fp16Report> check_fp16(const Graph& graph, const Fp16Check& check) {
+  std::vector<NamedInputs> sets;
+  for (const std::string& path : check.inputs) {
+    DH_ASSIGN(std::vector<Tensor> given, read_inputs(path, graph));
+    sets.push_back({printable(path), std::move(given)});
+  }
+  return fp16_findings(graph, sets.empty() ? guard_inputs(graph) : sets);
+}
+
 }  // namespace
 
 void CoreMlFlags::declare(Options& o) {
@@ -37,11 +50,17 @@ void CoreMlFlags::declare(Options& o) {
   o.choice(&norm_, "--norm", {"fused", "primitive"},
            "layer norms for the Neural Engine as one operation each, or as nine (default fused)");
   o.text(&input_prefix_, "--input-prefix", "TEXT", "before the names of a Core ML model's inputs");
+  o.flag(&check_, "--check-fp16",
+         "compute a Core ML program on generated inputs first and say what FP16 would break");
+  o.list(&inputs_, "--inputs", "FILE",
+         "inputs for that check instead: safetensors or JSON; may be repeated");
+  o.flag(&strict_, "--strict", "write nothing when that check finds an error");
   o.choice(&precision_, "--compute", {"fp16", "fp32"}, "of a Core ML program (default fp16)");
 }
 
 bool CoreMlFlags::given() const {
-  return ios_ != 0 || !norm_.empty() || !input_prefix_.empty() || !precision_.empty();
+  return fp16_check().runs() || ios_ != 0 || !norm_.empty() || !input_prefix_.empty() ||
+         !precision_.empty();
 }
 
 Result<coreml::EmitOptions> CoreMlFlags::options() const {
@@ -63,6 +82,14 @@ Result<CoreMlWritten> write_core_ml(Graph& graph, CoreMlJob job) {
     return out;
   }
   const double lower_ms = milliseconds_since(begin);
+  std::optional<Fp16Report> fp16;
+  if (job.fp16_check.runs()) {
+    DH_ASSIGN(fp16, check_fp16(graph, job.fp16_check));
+    if (job.fp16_check.strict && fp16->has_errors()) {
+      return unsupported(
+          cat("FP16 would break this model, and --strict asks for no such file:\n", print(*fp16)));
+    }
+  }
   const auto writing = Clock::now();
   coreml::EmittedProgram& program = lowered.program;
   program.model.short_description = cat(job.name, ", lowered by downhaul");
@@ -103,6 +130,15 @@ Result<CoreMlWritten> write_core_ml(Graph& graph, CoreMlJob job) {
   json.field("blobs", static_cast<int64_t>(program.weights.count()));
   json.end_object();
   json.field("notes", program.notes);
+  json.key("placement");
+  const coreml::Placement placement = coreml::predict_placement(written.model.program[0]);
+  write_json(placement, json);
+  json.key("fp16");
+  if (fp16) {
+    write_json(*fp16, json);
+  } else {
+    json.null();
+  }
   json.key("timings_ms").begin_object();
   json.field("load", job.load_ms);
   json.field("lower", lower_ms);
@@ -126,6 +162,8 @@ Result<CoreMlWritten> write_core_ml(Graph& graph, CoreMlJob job) {
       cat("wrote ", package, "\nwrote ", job.base, ".json\nmlpackage size: ", fixed(size_mb, 2),
           " MB (weight.bin ", written.weight_bytes, " bytes)\n", "operations: ", program.operations,
           " and ", constants, " constants (", histogram_text(program.histogram), ")\n");
+  out.text += print(placement);
+  if (fp16) out.text += print(*fp16);
   for (const std::string& note : program.notes) out.text += cat("note: ", note, "\n");
   out.text += cat("loading ", fixed(job.load_ms, 1), " ms, lowering ", fixed(lower_ms, 1),
                   " ms, writing ", fixed(write_ms, 1), " ms\n");

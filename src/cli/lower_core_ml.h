@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/command_line.h"
 #include "ir/graph.h"
@@ -10,6 +11,14 @@
 #include "targets/coreml/coreml.h"
 
 namespace downhaul {
+
+/// Whether, and on what, the FP16 guard runs before a package is written.
+struct Fp16Check {
+  bool wanted = false;
+  bool strict = false;              ///< findings that are errors end the lowering
+  std::vector<std::string> inputs;  ///< files; none: generated ones
+  bool runs() const { return wanted || strict || !inputs.empty(); }
+};
 
 /// The options of `lower` that concern Core ML only.
 class CoreMlFlags {
@@ -19,8 +28,11 @@ class CoreMlFlags {
   bool given() const;
   /// Errors: kInvalidArgument for values that do not go together.
   Result<coreml::EmitOptions> options() const;
+  Fp16Check fp16_check() const { return {check_, strict_, inputs_}; }
 
  private:
+  bool check_ = false, strict_ = false;
+  std::vector<std::string> inputs_;
   int64_t ios_ = 0;
   std::string norm_;
   std::string input_prefix_;
@@ -35,6 +47,7 @@ struct CoreMlJob {
   double load_ms = 0;
   PipelineOptions pipeline;  ///< for the passes of the target
   coreml::EmitOptions emit;
+  Fp16Check fp16_check;
   PassLog log;  ///< of the passes so far
 };
 
@@ -45,6 +58,8 @@ struct CoreMlWritten {
 };
 
 /// Lowers a canonical graph (changed in place) and writes package and metadata.
+/// Errors: those of the lowering; of the FP16 guard and its inputs; with `strict` kUnsupported
+/// naming every finding, and nothing is written.
 Result<CoreMlWritten> write_core_ml(Graph& graph, CoreMlJob job);
 
 }  // namespace downhaul

@@ -48,8 +48,9 @@ class Run final : public Verb {
     o.list(&keep_, "--output", "NAME", "compute only this output; may be repeated");
     o.number(&threads_, "--threads", "N", "threads to use; results do not depend on it", 1, 1024);
     o.text(&how_.cache, "--cache", "DIR", "keep packed weights here, and take them from here");
-    o.choice(&precision_, "--precision", {"f32", "bf16"},
-             "of linear layers in the engine (default f32)");
+    o.choice(&precision_, "--precision", precision_names(),
+             "f32 (default); bf16: of linear layers in the engine; fp16: every result rounded, as "
+             "devices do that compute in it");
     o.flag(&how_.reference, "--reference",
            "use the reference kernels: slow, but the definition of right");
     o.number(&top_, "--top", "K", "show the K largest entries along the last axis of each output",
@@ -61,8 +62,8 @@ class Run final : public Verb {
   Result<int> run() override {
     DH_TRY(lower_isa_by_environment());
     how_.threads = static_cast<int>(threads_);
-    how_.bf16 = precision_ == "bf16";
-    if (how_.bf16 && how_.reference) {
+    how_.precision = precision_of(precision_);
+    if (how_.precision == engine::Precision::kBf16 && how_.reference) {
       return invalid_argument("run: the reference kernels know no --precision bf16");
     }
     if (file_.empty()) return invalid_argument("run: give a FILE");

@@ -12,15 +12,24 @@ namespace downhaul {
 using engine::Buffer;
 
 Result<std::shared_ptr<EngineModel>> EngineModel::prepare(const Graph& graph,
-                                                          std::string cache_folder) {
-  std::unique_ptr<Graph> copy = graph.clone();
-  std::vector<Pass> passes = canonical_passes();
+                                                          std::string cache_folder,
+                                                          engine::Precision precision) {
+  const bool is_in_f16 = precision == engine::Precision::kF16;
+  std::unique_ptr<Graph> copy;
+  std::vector<Pass> passes;
+  if (is_in_f16) {
+    DH_ASSIGN(copy, graph_in_f16(graph));
+  } else {
+    copy = graph.clone();
+    passes = canonical_passes();
+    passes.insert(passes.begin(), {"widen_f16", {}, widen_f16});
+  }
   for (Pass& pass : nhwc_passes()) passes.push_back(std::move(pass));
   PipelineOptions options;
   options.verify = false;
   DH_TRY(run_pipeline(*copy, passes, options));
-  return std::shared_ptr<EngineModel>(
-      new EngineModel(std::move(copy), std::make_shared<engine::Weights>(std::move(cache_folder))));
+  return std::shared_ptr<EngineModel>(new EngineModel(
+      std::move(copy), std::make_shared<engine::Weights>(std::move(cache_folder)), is_in_f16));
 }
 
 std::shared_ptr<EngineModel> EngineModel::as_it_is(const Graph& graph, const EngineModel* sharing) {
@@ -30,6 +39,7 @@ std::shared_ptr<EngineModel> EngineModel::as_it_is(const Graph& graph, const Eng
 
 Session::Session(std::shared_ptr<EngineModel> model, const EngineOptions& options)
     : model_(std::move(model)), options_(options), pool_(options.num_threads) {
+  DH_CHECK((options.precision == engine::Precision::kF16) == model_->is_in_f16());
   reset_state();
 }
 

@@ -16,6 +16,7 @@ namespace downhaul {
 
 struct EngineOptions {
   int num_threads = 1;
+  /// kF16 if, and only if, the model was prepared for it.
   engine::Precision precision = engine::Precision::kF32;
   /// For tests of the engine itself.
   bool reference_only = false;
@@ -27,10 +28,14 @@ struct EngineOptions {
 class EngineModel {
  public:
   /// `graph` is copied and rewritten; constants keep pointing into their files.
-  /// Errors: kInvalidGraph from the rewrites.
+  /// A program of half floats computes in f32; its inputs and outputs keep their type.
   /// `cache_folder`, unless empty, keeps packed weights for later processes (see Weights).
-  static Result<std::shared_ptr<EngineModel>> prepare(const Graph& graph,
-                                                      std::string cache_folder = "");
+  /// `precision` kF16: the program's own operators, each rounded (passes: graph_in_f16); the other
+  /// two are the same model, and a session chooses.
+  /// Errors: kInvalidGraph from the rewrites.
+  static Result<std::shared_ptr<EngineModel>> prepare(
+      const Graph& graph, std::string cache_folder = "",
+      engine::Precision precision = engine::Precision::kF32);
   /// The graph as it is, without rewrites: what tests of single kernels want.
   /// `sharing`: another model of the same constants, whose packed weights are used too.
   static std::shared_ptr<EngineModel> as_it_is(const Graph& graph,
@@ -39,12 +44,15 @@ class EngineModel {
   const Graph& graph() const { return *graph_; }
   engine::Weights& weights() { return *weights_; }
   const engine::Weights& weights() const { return *weights_; }
+  bool is_in_f16() const { return is_in_f16_; }
 
  private:
-  EngineModel(std::unique_ptr<Graph> graph, std::shared_ptr<engine::Weights> weights)
-      : graph_(std::move(graph)), weights_(std::move(weights)) {}
+  EngineModel(std::unique_ptr<Graph> graph, std::shared_ptr<engine::Weights> weights,
+              bool is_in_f16 = false)
+      : graph_(std::move(graph)), weights_(std::move(weights)), is_in_f16_(is_in_f16) {}
   std::unique_ptr<Graph> graph_;
   std::shared_ptr<engine::Weights> weights_;
+  bool is_in_f16_ = false;
 };
 
 /// One stream of runs: activations, threads and state of its own. Not for several callers at a

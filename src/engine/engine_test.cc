@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "kernels/isa.h"
+#include "passes/passes.h"
 #include "tests/tools/graph_file.h"
 #include "tests/tools/random_graph.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 std::unique_ptr<Graph> parse(const std::string& text) {
   auto graph = parse_graph(text, find_op);
+  EXPECT_TRUE(graph.ok()) << graph.status().message();
   DH_CHECK(graph.ok());
   return *std::move(graph);
 }
@@ -35,7 +37,9 @@ double tolerance(DType dtype, double expected) {
   return scale * 0x1p-16;
 }
 
-::testing::AssertionResult close(const Tensor& found, const Tensor& expected, bool exact) {
+/// `halves`: half floats on the way to f32 results, which the engine does not round to.
+::testing::AssertionResult close(const Tensor& found, const Tensor& expected, bool exact,
+                                 bool halves = false) {
   if (found.sizes() != expected.sizes() || found.dtype() != expected.dtype()) {
     return ::testing::AssertionFailure()
            << "found " << describe(found) << ", expected " << describe(expected);
@@ -45,7 +49,7 @@ double tolerance(DType dtype, double expected) {
     const double e = expected.at(i);
     if (f == e || (std::isnan(f) && std::isnan(e))) continue;
     if (!exact && is_float(expected.dtype()) && std::isfinite(e) &&
-        std::abs(f - e) <= tolerance(expected.dtype(), e)) {
+        std::abs(f - e) <= tolerance(halves ? DType::kF16 : expected.dtype(), e)) {
       continue;
     }
     return ::testing::AssertionFailure()
@@ -55,10 +59,10 @@ double tolerance(DType dtype, double expected) {
 }
 
 void expect_close(const std::vector<Tensor>& found, const std::vector<Tensor>& expected,
-                  const std::string& what) {
+                  const std::string& what, bool halves = false) {
   ASSERT_EQ(found.size(), expected.size()) << what;
   for (size_t k = 0; k < found.size(); ++k) {
-    EXPECT_TRUE(close(found[k], expected[k], false)) << what << ", output " << k;
+    EXPECT_TRUE(close(found[k], expected[k], false, halves)) << what << ", output " << k;
   }
 }
 
@@ -119,6 +123,11 @@ TEST(Engine, EveryOperatorGivesWhatItsReferenceGives) {
 
 // --- whole graphs
 
+bool has_halves(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const auto& node) { return node->result()->dtype() == DType::kF16; });
+}
+
 /// Whether the reference kernels take no more than a moment.
 bool is_small(const Graph& graph) {
   int64_t work = 0;
@@ -174,7 +183,7 @@ TEST(Engine, GraphsOfRewritesGiveWhatTheReferenceGives) {
         for (const auto& m : {*model, EngineModel::as_it_is(*graph)}) {
           const auto found = run_with(m, inputs, {});
           ASSERT_TRUE(found.ok()) << file << ": " << found.status().message();
-          expect_close(*found, *expected, file);
+          expect_close(*found, *expected, file, has_halves(*graph));
           ++compared;
         }
       }
@@ -411,6 +420,129 @@ TEST(Engine, LinearLayersInBf16AreOffByTheRoundingOfTheirFactors) {
     EXPECT_GT(largest, 1e-4) << "bf16 is not f32";
     EXPECT_LT(largest, std::sqrt(96.0) * (0x1p-7 * 8 + 0x1p-7 * 16));
     expect_same_bits({coarse[2]}, {exact[2]}, "other operators stay in f32");
+  }
+}
+
+// --- half floats
+
+Result<std::vector<Tensor>> run_in(engine::Precision precision, const Graph& graph,
+                                   const std::vector<Tensor>& inputs, int threads = 1) {
+  auto model = EngineModel::prepare(graph, "", precision);
+  if (!model.ok()) return std::move(model).status();
+  return run_with(*model, inputs, {.num_threads = threads, .precision = precision});
+}
+
+TEST(Engine, ProgramsOfHalfFloatsComputeInF32AndKeepTheirInterface) {
+  const auto graph = parse(R"(graph g {
+  input %x: f16[4]
+  const %half: f16[] = [0.5]
+  %s: f16[4] = mul(%x, %x)
+  %r: f16[4] = sqrt(%s)
+  %y: f16[4] = mul(%r, %half)
+  return %y as "y"
+}
+)");
+  const Tensor x =
+      Tensor::from<float>({4}, std::vector<float>{300, 0x1p-14f, 2, -3}).cast(DType::kF16);
+  const auto wide = run_in(engine::Precision::kF32, *graph, {x});
+  ASSERT_TRUE(wide.ok()) << wide.status().message();
+  ASSERT_EQ((*wide)[0].dtype(), DType::kF16);
+  EXPECT_EQ((*wide)[0].at(0), 150) << "90000 does not overflow";
+  EXPECT_EQ((*wide)[0].at(1), 0x1p-15) << "2^-28 does not vanish";
+  EXPECT_EQ((*wide)[0].at(3), 1.5);
+  const auto rounded = run_in(engine::Precision::kF16, *graph, {x});
+  ASSERT_TRUE(rounded.ok()) << rounded.status().message();
+  ASSERT_EQ((*rounded)[0].dtype(), DType::kF16);
+  EXPECT_TRUE(std::isinf((*rounded)[0].at(0)));
+  EXPECT_EQ((*rounded)[0].at(1), 0);
+  EXPECT_EQ((*rounded)[0].at(3), 1.5);
+}
+
+TEST(Engine, EveryResultInF16IsRoundedToNearestEvenAndNoneIsSkipped) {
+  // Sums of products that f32 has exactly, so that the roundings between are all there is.
+  const auto graph = parse(R"(graph g {
+  input %x: f32[1,4]
+  const %w: f32[2,4] = [1, 1, 1, 1, 1, 0, 0, 1.00048828125]
+  const %b: f32[2] = [1, 0]
+  const %big: f32[] = [-2048]
+  %l: f32[1,2] = linear(%x, %w, %b)
+  %c: f32[1,2] = clamp(%l, min=0)
+  %s: f32[1,2] = add(%c, %big)
+  return %l as "l", %s as "s"
+}
+)");
+  const Tensor x = Tensor::from<float>({1, 4}, std::vector<float>{2048, 0.5f, 0.5f, 0x1.0028p11f});
+  for (const Isa isa : supported_isas()) {
+    const ScopedIsa scoped(isa);
+    const auto found = run_in(engine::Precision::kF16, *graph, {x});
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    // The input 2049.25 is 2050 in f16 and the weight 1.00048828125 is 1 (ties to even); 2048 + 1 +
+    // 2050 + 1 = 4100, a multiple of 4.
+    EXPECT_EQ((*found)[0].at(0), 4100);
+    EXPECT_EQ((*found)[0].at(1), 4096) << "2048 + 2050 = 4098 is halfway: to the even neighbour";
+    EXPECT_EQ((*found)[1].at(0), 2052);
+    EXPECT_EQ((*found)[1].at(1), 2048);
+  }
+  auto model = *EngineModel::prepare(*graph, "", engine::Precision::kF16);
+  Session session(model, {.precision = engine::Precision::kF16});
+  ASSERT_TRUE(session.reshape().ok());
+  for (const engine::Step& step : session.plan()->steps) {
+    EXPECT_EQ(step.kernel.find(" + "), std::string::npos) << step.kernel;
+    EXPECT_NE(step.kernel, "cast") << "there and back is one step";
+  }
+}
+
+TEST(Engine, F16AgreesWithTheReferenceKernelsOfTheRoundedGraph) {
+  const auto graph = parse(R"(graph g {
+  symbol s in [1, 16]
+  input %x: f32[1,s,16]
+  input %image: f32[1,4,6,5]
+  const %w: f32[24,16] = random 1
+  const %b: f32[24] = random 2
+  const %f: f32[8,4,3,3] = random 3
+  const %fb: f32[8] = random 4
+  const %d: f32[8,1,3,3] = random 5
+  %l: f32[1,s,24] = linear(%x, %w, %b)
+  %g: f32[1,s,24] = gelu(%l)
+  %n: f32[1,s,24] = layer_norm(%g, normalized_shape=[24], eps=1e-12)
+  %q: f32[1,s,s] = matmul(%n, %n, transpose_other=true)
+  %p: f32[1,s,s] = softmax(%q, dim=-1)
+  %a: f32[1,s,24] = matmul(%p, %n)
+  %t: f32[1,24,s] = permute(%a, dims=[0,2,1])
+  %c: f32[1,8,6,5] = conv2d(%image, %f, %fb, padding=[1,1,1,1])
+  %h: f32[1,8,6,5] = hardswish(%c)
+  %e: f32[1,8,6,5] = conv2d(%h, %d, none, padding=[1,1,1,1], groups=8)
+  %r: f32[1,8,6,5] = add(%e, %c)
+  return %t as "t", %r as "r"
+}
+)");
+  const auto inputs = testing::random_inputs(*graph, {{"s", 9}}, 5);
+  const auto rounded = graph_in_f16(*graph);
+  ASSERT_TRUE(rounded.ok());
+  const auto expected = evaluate(**rounded, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  const auto exact = run_in(engine::Precision::kF32, *graph, inputs);
+  ASSERT_TRUE(exact.ok());
+  for (const Isa isa : supported_isas()) {
+    const ScopedIsa scoped(isa);
+    const auto found = run_in(engine::Precision::kF16, *graph, inputs);
+    const auto threads = run_in(engine::Precision::kF16, *graph, inputs, 3);
+    ASSERT_TRUE(found.ok() && threads.ok());
+    expect_same_bits(*threads, *found, "threads");
+    for (size_t k = 0; k < expected->size(); ++k) {
+      double off = 0;
+      double to_exact = 0;
+      for (int64_t i = 0; i < (*found)[k].num_elements(); ++i) {
+        const double v = (*found)[k].at(i);
+        EXPECT_EQ(v, half_to_float(float_to_half(static_cast<float>(v)))) << "is one of f16";
+        off = std::max(off, std::abs(v - (*expected)[k].at(i)));
+        to_exact = std::max(to_exact, std::abs(v - (*exact)[k].at(i)));
+      }
+      // Sums in another order flip a rounding now and then: one place of results below 8, 2^-8.
+      EXPECT_LE(off, 0x1p-7) << k;
+      EXPECT_GT(to_exact, 1e-5) << "f16 is not f32";
+      EXPECT_LT(to_exact, 0.1) << k;
+    }
   }
 }
 

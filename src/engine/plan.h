@@ -89,10 +89,10 @@ struct Plan {
   std::vector<Tensor> held;  ///< constants that were made aligned
 };
 
-/// How exact products of activations and weights are. Everything else is f32 in either.
 enum class Precision {
   kF32,
-  kBf16,  ///< linear layers round both factors to bf16, sums stay f32: see kernels/gemm/bf16.h
+  kBf16,  ///< linear layers round both factors to bf16, all else is f32: see kernels/gemm/bf16.h
+  kF16,   ///< every operator of the program rounds its result to f16, as devices do that store it
 };
 
 struct PlanOptions {

@@ -434,6 +434,26 @@ HWY_INLINE V vec_cos(D d, V x) {
   return math_detail::sin_far(d, x, y, true);
 }
 
+/// The nearest f16, ties to even; beyond 65504 infinity, subnormals kept, NaN its own quiet one.
+template <class D, class V>
+HWY_INLINE V vec_round_to_half(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const auto bits = hn::BitCast(di, x);
+  const auto magnitude = hn::And(bits, hn::Set(di, 0x7FFFFFFF));
+  const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(di, 1));
+  const auto normal =
+      hn::AndNot(hn::Set(di, 0x1FFF), hn::Add(magnitude, hn::Add(odd, hn::Set(di, 0xFFF))));
+  // Below 2^-14 the last place is 2^-24, as it is of f32 in [0.5, 1).
+  const auto half = hn::Set(d, 0.5f);
+  const auto small = hn::BitCast(di, hn::Sub(hn::Add(hn::BitCast(d, magnitude), half), half));
+  auto rounded = hn::IfThenElse(hn::Lt(magnitude, hn::Set(di, 0x38800000)), small, normal);
+  rounded =
+      hn::IfThenElse(hn::Lt(magnitude, hn::Set(di, 0x477FF000)), rounded, hn::Set(di, 0x7F800000));
+  rounded =
+      hn::IfThenElse(hn::Gt(magnitude, hn::Set(di, 0x7F800000)), hn::Set(di, 0x7FC00000), rounded);
+  return hn::CopySign(hn::BitCast(d, rounded), x);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace downhaul::kernels
 HWY_AFTER_NAMESPACE();

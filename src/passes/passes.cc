@@ -1,6 +1,7 @@
 #include "passes/passes.h"
 
 #include <array>
+#include <memory>
 
 namespace downhaul {
 
@@ -87,8 +88,11 @@ const std::vector<const Rewrite*>& raising() {
                                                    &kRaiseHardswishSixthLast,
                                                    &kRaiseHardsigmoid,
                                                    &kRaiseHardswish,
+                                                   &kRaiseHardswishOfThreshold,
                                                    &kRaiseSoftmax,
-                                                   &kAdaptiveAvgPoolToMean};
+                                                   &kAdaptiveAvgPoolToMean,
+                                                   &kChannelNormToLayerNorm,
+                                                   &kChannelMatmulToMatmul};
   return list;
 }
 
@@ -102,6 +106,9 @@ std::vector<Pass> graph_passes() {
   return {{"remove_dead_code", {}, remove_dead_code},
           {"share_common_subexpressions", {}, share_common_subexpressions},
           {"select_before_project", {}, select_before_project},
+          {"raise_bc1s", {}, raise_bc1s},
+          {"widen_f16", {}, widen_f16},
+          {"round_to_f16", {}, round_to_f16},
           {"assign_nhwc", {}, assign_nhwc}};
 }
 
@@ -118,6 +125,13 @@ std::vector<Pass> canonical_passes() {
       {"canonicalize", canonical(), nullptr},
       // The layers of a transformer compute the same mask each; patterns count uses.
       {"share_common_subexpressions", {}, share_common_subexpressions},
+      // Norms over channels, which the next pass takes along.
+      {"raise_channels",
+       join_lists(std::vector<const Rewrite*>{&kRaiseChannelNorm, &kFoldAffineIntoChannelNorm},
+                  canonical()),
+       nullptr},
+      // Programs for devices that want positions last, and heads apart.
+      {"raise_bc1s", {}, raise_bc1s},
       // Decomposed programs to composite operators.
       {"raise", join_lists(raising(), canonical()), nullptr},
       // After the scales and reshapes around the matmuls have gone.
@@ -138,6 +152,22 @@ std::vector<Pass> canonical_passes() {
        join_lists(std::vector<const Rewrite*>{&kFoldLargeConstants}, canonical()), nullptr},
       {"share_common_subexpressions_last", {}, share_common_subexpressions},
   };
+}
+
+Result<std::unique_ptr<Graph>> graph_in_f16(const Graph& graph) {
+  std::unique_ptr<Graph> copy = graph.clone();
+  const std::vector<Pass> passes = {
+      {"remove_dead_code", {}, remove_dead_code},
+      {"widen_f16", {}, widen_f16},
+      // The same operators, spelled for fast kernels: no rounding more or less.
+      {"raise_bc1s", {}, raise_bc1s},
+      {"respell_channels", {&kChannelNormToLayerNorm, &kChannelMatmulToMatmul}, nullptr},
+      {"round_to_f16", {}, round_to_f16},
+  };
+  PipelineOptions options;
+  options.verify = false;
+  DH_TRY(run_pipeline(*copy, passes, options));
+  return copy;
 }
 
 std::vector<Pass> nhwc_passes() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,12 @@ std::vector<Pass> canonical_passes();
 /// enters or leaves. For targets whose image operators are channels-last; after canonical_passes.
 std::vector<Pass> nhwc_passes();
 
+/// A copy of `graph` as a device computes it that keeps half floats between operators: the
+/// program's own operators in their order, none merged, every result rounded (see
+/// precision/round_to_f16.cc). f32 and f16 programs alike; the types of inputs and outputs stay.
+/// Errors: kInvalidGraph.
+Result<std::unique_ptr<Graph>> graph_in_f16(const Graph& graph);
+
 /// Rewrites that clean up after others (identities, chains, constants); a target adds them to the
 /// list of its own legalizing rewrites.
 std::vector<const Rewrite*> cleanup_rewrites();
@@ -37,6 +44,12 @@ Result<int> remove_dead_code(Graph& graph);
 Result<int> share_common_subexpressions(Graph& graph);
 /// Picks rows before they are computed (see demand/select_before_project.cc).
 Result<int> select_before_project(Graph& graph);
+/// Sequences laid out as images back to rows (see raise/raise_bc1s.cc).
+Result<int> raise_bc1s(Graph& graph);
+/// f16 programs to f32 (see precision/widen_f16.cc).
+Result<int> widen_f16(Graph& graph);
+/// Every number one that f16 has (see precision/round_to_f16.cc).
+Result<int> round_to_f16(Graph& graph);
 /// Channels-last images (see layout/assign_nhwc.cc).
 Result<int> assign_nhwc(Graph& graph);
 

@@ -137,7 +137,7 @@ class Prepared {
     if (!inputs.ok()) return inputs.status();
 
     begin = Clock::now();
-    DH_ASSIGN(auto model, EngineModel::prepare(*artifact.graph, options.cache));
+    DH_ASSIGN(auto model, EngineModel::prepare(*artifact.graph, options.cache, options.precision));
     std::unique_ptr<Prepared> made(new Prepared(std::move(artifact), std::move(model), options));
     DH_ASSIGN(const Bindings bindings, bind_symbols(made->model_->graph(), *inputs));
     DH_TRY(made->session_.reshape(bindings));
@@ -159,7 +159,7 @@ class Prepared {
     out.packed_bytes = model_->weights().total_bytes();
     out.blocks_from_cache = model_->weights().num_from_cache();
     if (options.profile) DH_TRY(profile(session_, *buffers_, out));
-    if (options.bf16) DH_TRY(compare_with_f32(options, out));
+    if (options.precision != engine::Precision::kF32) DH_TRY(compare_with_f32(options, out));
     out.weight_bytes = distinct_constant_bytes(*artifact_.graph);
     if (artifact_.pte != nullptr) {
       const DelegationReport delegation = delegation_report(*artifact_.pte, nullptr);
@@ -175,7 +175,11 @@ class Prepared {
   Status compare_with_f32(const BenchmarkOptions& options, FileBenchmark& out) {
     session_.reset_state();
     DH_ASSIGN(const auto coarse, session_.run(inputs_));
-    Session session(model_, EngineOptions{.num_threads = options.threads});
+    auto model = model_;
+    if (model->is_in_f16()) {
+      DH_ASSIGN(model, EngineModel::prepare(*artifact_.graph, options.cache));
+    }
+    Session session(model, EngineOptions{.num_threads = options.threads});
     DH_ASSIGN(const auto exact, session.run(inputs_));
     for (size_t i = 0; i < exact.size(); ++i) {
       out.to_f32.emplace_back(model_->graph().outputs()[i].name,
@@ -187,8 +191,8 @@ class Prepared {
   Prepared(Artifact artifact, std::shared_ptr<EngineModel> model, const BenchmarkOptions& options)
       : artifact_(std::move(artifact)),
         model_(std::move(model)),
-        session_(model_, EngineOptions{.num_threads = options.threads,
-                                       .precision = precision_of(options.bf16)}) {}
+        session_(model_,
+                 EngineOptions{.num_threads = options.threads, .precision = options.precision}) {}
 
   Artifact artifact_;
   std::shared_ptr<EngineModel> model_;

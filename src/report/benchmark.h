@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/plan.h"
 #include "formats/json/json.h"
 #include "models/models.h"
 #include "report/metrics.h"
@@ -23,7 +24,8 @@ struct BenchmarkOptions {
   double seconds = 0;  ///< above 0: as many runs as fit, instead of `runs`; at least 3
   std::string inputs;  ///< file; empty: random ones
   uint64_t seed = 1;
-  bool bf16 = false;  ///< linear layers in bf16; the results' distance to f32 is measured too
+  /// Other than f32: the results' distance to f32 is measured too.
+  engine::Precision precision = engine::Precision::kF32;
   bool profile = false;
   std::string cache;           ///< folder for packed weights; empty: none
   models::BuildOptions model;  ///< for checkpoints
@@ -61,7 +63,7 @@ struct FileBenchmark {
   std::optional<ResidentMemory> before, after;  ///< peak of `after`: load to warm-ups
   bool peak_is_of_file = false;  ///< the peak was reset before; else it is the process's
 
-  /// Of each output in bf16 to that in f32, on the same inputs; empty in f32.
+  /// Of each output in another precision to that in f32, on the same inputs; empty in f32.
   std::vector<std::pair<std::string, TensorMetrics>> to_f32;
 
   int64_t multiply_adds = 0;

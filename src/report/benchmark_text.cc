@@ -69,8 +69,8 @@ std::string print_header(const Machine& m) {
                " BUILD: not optimised, the times below say nothing about downhaul ***\n");
   }
   if (m.precision != "f32") {
-    out +=
-        cat("*** linear layers in ", m.precision, ": results change, by what stands below ***\n");
+    out += cat("*** ", m.precision == "f16" ? "every result rounded to " : "linear layers in ",
+               m.precision, ": results change, by what stands below ***\n");
   }
   return out + cat(m.cpu, "; ", m.isa, "; ", m.threads, m.threads == 1 ? " thread" : " threads",
                    "; ", m.build, " build of downhaul ", m.downhaul, "\n");

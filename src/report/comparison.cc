@@ -135,6 +135,7 @@ class Comparer {
   Comparer(const Artifact& a, const Artifact& b, const CompareOptions& options)
       : a_(a), b_(b), options_(options), rounding_a_(*a.graph), rounding_b_(*b.graph) {
     unit_ = std::max(rounding_a_.unit(), rounding_b_.unit());
+    if (second_in(engine::Precision::kF16)) unit_ = std::max(unit_, Rounding::unit_of(DType::kF16));
   }
 
   /// Relative to the output's magnitude.
@@ -149,7 +150,7 @@ class Comparer {
     // Where nothing is computed, numbers that one file keeps in fewer bits are rounded still.
     const bool stored = rounding_a_.unit() != rounding_b_.unit();
     return (stored ? std::max(both, 16 * unit_) : both) +
-           (options_.second_in_bf16 ? rounding_b_.bf16_tolerance(q) : 0);
+           (second_in(engine::Precision::kBf16) ? rounding_b_.bf16_tolerance(q) : 0);
   }
 
   OutputComparison output(size_t i, size_t j, const Tensor& x, const Tensor& y) const {
@@ -176,9 +177,12 @@ class Comparer {
     } else if (m.relative <= allowed && m.max_abs > 0) {
       out.verdict = Verdict::kRounding;
       if (!options_.tolerance && unit_ > 0x1p-24) {
+        const bool asked = second_in(engine::Precision::kF16) && rounding_a_.unit() < unit_ &&
+                           rounding_b_.unit() < unit_;
         const bool in_b = rounding_b_.unit() == unit_;
-        out.why = cat(downhaul::name((in_b ? rounding_b_ : rounding_a_).coarsest()),
-                      " rounding in ", file_name((in_b ? b_ : a_).path));
+        out.why = asked ? "as the second file rounds to f16"
+                        : cat(downhaul::name((in_b ? rounding_b_ : rounding_a_).coarsest()),
+                              " rounding in ", file_name((in_b ? b_ : a_).path));
       }
     } else {
       out.verdict = Verdict::kDifferent;
@@ -202,9 +206,10 @@ class Comparer {
     return cat("16·u·sqrt(N) of an output's largest magnitude: u = 2^",
                static_cast<int>(std::log2(unit_)), ", N = ", static_cast<int64_t>(terms),
                " roundings along the longest path",
-               options_.second_in_bf16 ? cat(", and 2·2^-8·sqrt(", static_cast<int64_t>(layers),
-                                             ") for as many linear layers in bf16")
-                                       : std::string(),
+               second_in(engine::Precision::kBf16)
+                   ? cat(", and 2·2^-8·sqrt(", static_cast<int64_t>(layers),
+                         ") for as many linear layers in bf16")
+                   : std::string(),
                "; integers must be equal");
   }
 
@@ -218,6 +223,10 @@ class Comparer {
   static constexpr double kSmallest = 1e-3;  // as in divergence.cc
 
  private:
+  bool second_in(engine::Precision precision) const {
+    return options_.second_precision == precision;
+  }
+
   const Artifact& a_;
   const Artifact& b_;
   const CompareOptions& options_;
@@ -247,8 +256,8 @@ Result<Comparison> compare_artifacts(const Artifact& a, const Artifact& b,
   out.a = a.path;
   out.b = b.path;
   out.kernels = describe(options.runner);
-  if (options.second_in_bf16) {
-    out.kernels += cat("; the second with linear layers in ", describe_bf16());
+  if (options.second_precision != engine::Precision::kF32) {
+    out.kernels += cat("; the second with ", describe(options.second_precision));
   }
   out.inputs_matched = interface.inputs_matched;
   out.outputs_matched = interface.outputs_matched;
@@ -259,7 +268,7 @@ Result<Comparison> compare_artifacts(const Artifact& a, const Artifact& b,
   for (const bool second : {false, true}) {
     const Artifact& artifact = second ? b : a;
     RunnerOptions how = options.runner;
-    how.bf16 = second && options.second_in_bf16;
+    if (second) how.precision = options.second_precision;
     auto runner = Runner::make(*artifact.graph, how);
     if (!runner.ok()) return in_file(std::move(runner).status(), artifact.path);
     for (const InputSet& set : sets) {

@@ -22,7 +22,7 @@ struct CompareOptions {
   std::optional<double> tolerance;
   bool find_operator = true;  ///< name the operator where a difference begins
   RunnerOptions runner;
-  bool second_in_bf16 = false;  ///< the second file with linear layers in bf16, the first in f32
+  engine::Precision second_precision = engine::Precision::kF32;  ///< the first file's is f32
 };
 
 enum class Verdict {

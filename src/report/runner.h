@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -14,7 +15,8 @@ namespace downhaul {
 struct RunnerOptions {
   bool reference = false;  ///< the reference kernels: slow, and the definition of what is right
   int threads = 1;
-  bool bf16 = false;  ///< linear layers of the engine in bf16: faster where the CPU has it, coarser
+  /// kBf16 is the engine's alone; the reference kernels do the other two.
+  engine::Precision precision = engine::Precision::kF32;
   std::string cache;  ///< folder for packed weights; empty: none
 };
 
@@ -37,8 +39,11 @@ void warn_of_cache(const std::string& folder);
 /// threads".
 std::string describe(const RunnerOptions& options);
 
-engine::Precision precision_of(bool bf16);
-/// "bf16", or that it is emulated.
-std::string describe_bf16();
+/// The names that the command line takes, f32 first.
+const std::vector<std::string>& precision_names();
+/// Of one of those names.
+engine::Precision precision_of(std::string_view name);
+/// "f32", "linear layers in bf16" (or that it is emulated), "every result rounded to f16".
+std::string describe(engine::Precision precision);
 
 }  // namespace downhaul

@@ -203,8 +203,37 @@ bool plan_where(PlanBuilder& plan, const Node& node) {
   return true;
 }
 
+namespace {
+
+/// f32 to f16 for one reader alone, which makes it f32 again: rounding.
+bool is_first_of_rounding(const Node& node) {
+  const Value* half = node.result();
+  return node.is(ops::kCast) && node.operand(0)->dtype() == DType::kF32 &&
+         half->dtype() == DType::kF16 && half->has_one_use() && half->num_output_uses() == 0 &&
+         half->uses()[0].node->is(ops::kCast) &&
+         half->uses()[0].node->result()->dtype() == DType::kF32;
+}
+
+/// One pass over the elements for both casts.
+bool plan_rounding(PlanBuilder& plan, const Node& narrow, const Node& wide) {
+  std::vector<Ref> refs;
+  const auto loops = loops_of(plan, narrow, refs);
+  DH_CHECK(loops.has_value());  // one operand, made dense if need be
+  const Ref out = plan.result(wide.result());
+  plan.emit("round to f16", {&narrow, &wide}, [=, loops = *loops, x = refs[0]](RunContext& run) {
+    kernels::unary(UnaryOp::kRoundToHalf, {}, Element::kF32, loops, run.at<const void>(x),
+                   run.at<void>(out), run.pool);
+  });
+  return true;
+}
+
+}  // namespace
+
 bool plan_cast(PlanBuilder& plan, const Node& node) {
   if (is_empty(plan, node)) return false;
+  if (is_first_of_rounding(node)) return true;  // its reader does it
+  const Node* narrow = node.operand(0)->producer();
+  if (narrow != nullptr && is_first_of_rounding(*narrow)) return plan_rounding(plan, *narrow, node);
   const Element from = element_of(node.operand(0)->dtype());
   const Element to = element_of(node.result()->dtype());
   std::vector<Ref> refs;

@@ -83,6 +83,7 @@ void unary_block(UnaryOp op, float a, float b, const float* x, size_t n, float* 
     DH_UNARY(kNeg, (void(d), hn::Neg(v)));
     DH_UNARY(kReciprocal, hn::Div(hn::Set(d, 1.0f), v));
     DH_UNARY(kRound, (void(d), hn::CopySign(hn::Round(v), v)));
+    DH_UNARY(kRoundToHalf, vec_round_to_half(d, v));
     DH_UNARY(kRsqrt, vec_rsqrt(d, v));
     DH_UNARY(kSigmoid, vec_sigmoid(d, v));
     DH_UNARY(kSign, hn::IfThenElseZero(hn::Gt(hn::Abs(v), hn::Zero(d)),
@@ -357,6 +358,7 @@ int64_t cost(const Step& step) {
     case UnaryOp::kLeakyRelu:
     case UnaryOp::kNeg:
     case UnaryOp::kRound:
+    case UnaryOp::kRoundToHalf:
     case UnaryOp::kTrunc:
       return 1;
     default:

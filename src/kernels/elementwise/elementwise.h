@@ -42,7 +42,8 @@ enum class UnaryOp : uint8_t {
   kMish,
   kNeg,
   kReciprocal,
-  kRound,  ///< halves to the even neighbour
+  kRound,        ///< halves to the even neighbour
+  kRoundToHalf,  ///< to f16 and back, as cast does both; f32 only
   kRsqrt,
   kSigmoid,
   kSign,  ///< NaN gives 0

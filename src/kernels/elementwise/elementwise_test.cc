@@ -610,6 +610,37 @@ TEST(Cast, RoundsTruncatesAndWraps) {
             (std::vector<uint16_t>{0x3F80, 0x3F80, 0x3F82, 0x7F80, 0xC000}));
 }
 
+TEST(Unary, RoundsToHalfAsCastingThereAndBackDoes) {
+  // All exponents, both signs: every half, its neighbours in f32 and the middle to the next half.
+  std::vector<float> values;
+  for (uint32_t h = 0; h < 65536; ++h) {
+    const std::vector<float> half =
+        cast_of<uint16_t, float>(Element::kF16, Element::kF32, {static_cast<uint16_t>(h)});
+    const auto bits = std::bit_cast<uint32_t>(half[0]);
+    for (const uint32_t more : {0u, 1u, 0xFFFu, 0x1000u, 0x1001u, 0x1FFFu}) {
+      values.push_back(std::bit_cast<float>(bits + more));
+    }
+  }
+  for (const float small : {0x1p-25f, 0x1.000002p-25f, 0x1p-26f, 1e-40f, 0x1.8p-24f, 0x1.4p-23f}) {
+    values.insert(values.end(), {small, -small});
+  }
+  values.insert(values.end(), {65504.0f, 65519.996f, 65520.0f, 3e38f, -3e38f, kInf, -kInf, kNan});
+  const auto expected = cast_of<uint16_t, float>(
+      Element::kF16, Element::kF32, cast_of<float, uint16_t>(Element::kF32, Element::kF16, values));
+  const auto n = static_cast<int64_t>(values.size());
+  on_every_isa_and_pool([&](ThreadPool& pool) {
+    std::vector<float> found(values.size());
+    unary(UnaryOp::kRoundToHalf, {}, Element::kF32, loops_of({n}, {{n}}), values.data(),
+          found.data(), pool);
+    for (size_t i = 0; i < values.size(); ++i) {
+      ASSERT_EQ(std::bit_cast<uint32_t>(found[i]), std::bit_cast<uint32_t>(expected[i]))
+          << values[i] << " gives " << found[i] << ", not " << expected[i];
+    }
+  });
+  EXPECT_FALSE(is_supported(UnaryOp::kRoundToHalf, Element::kF64));
+  EXPECT_FALSE(is_supported(UnaryOp::kRoundToHalf, Element::kI32));
+}
+
 TEST(Cast, EveryHalfAndBf16GoesToF32AndBack) {
   std::vector<uint16_t> all(65536);
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);

@@ -432,6 +432,7 @@ void run_step(const Step& step, const Loops& loops, const void* x, const void* y
 
 bool is_supported(UnaryOp op, Element element) {
   if (element == Element::kF16 || element == Element::kBF16) return false;
+  if (op == UnaryOp::kRoundToHalf) return element == Element::kF32;
   if (is_float(element)) return op != UnaryOp::kBitwiseNot;
   if (element == Element::kBool && !gives_bool(op) && op != UnaryOp::kBitwiseNot) return false;
   return integer_function(op) != nullptr;
