@@ -105,8 +105,9 @@ Result<Inspection> inspect_graph(const std::string& path, const LoadOptions& opt
   DH_ASSIGN(const Artifact artifact, load_artifact(path, options));
   Inspection out;
   out.path = path;
-  out.kind =
-      artifact.kind == Artifact::Kind::kCheckpoint ? "checkpoint" : "exported PyTorch program";
+  out.kind = artifact.kind == Artifact::Kind::kCheckpoint  ? "checkpoint"
+             : artifact.kind == Artifact::Kind::kMlPackage ? "Core ML package"
+                                                           : "exported PyTorch program";
   out.facts = artifact.facts;
   take_graph(*artifact.graph, out);
   uint64_t weights = 0;

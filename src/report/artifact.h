@@ -18,7 +18,7 @@
 namespace downhaul {
 
 struct Artifact {
-  enum class Kind { kPt2, kPte, kCheckpoint };
+  enum class Kind { kPt2, kPte, kCheckpoint, kMlPackage };
   Kind kind = Kind::kPt2;
   std::string path;
   std::unique_ptr<Graph> graph;
@@ -40,9 +40,10 @@ struct LoadOptions {
   models::BuildOptions model;             ///< for checkpoints, which leave it open
 };
 
-/// Reads a `.pt2`, a `.pte`, or a checkpoint (see models/models.h) as far as a graph. A
-/// model_spec.json stands for the program or the weights that it names. Errors: those of the
-/// readers, with the path; kInvalidFile saying what the path looks like when it is none of them.
+/// Reads a `.pt2`, a `.pte`, an `.mlpackage`, or a checkpoint (see models/models.h) as far as a
+/// graph. A model_spec.json stands for the program or the weights that it names. Errors: those of
+/// the readers, with the path; kInvalidFile saying what the path looks like when it is none of
+/// them.
 Result<Artifact> load_artifact(const std::string& path, const LoadOptions& options = {});
 
 /// What the spec says about a model that is built from its weights: architecture, head by task,
@@ -62,7 +63,8 @@ Status write_tensors(const std::string& path, const NamedTensors& tensors);
 Result<NamedTensors> read_json_tensors(const std::string& path, const Graph& graph);
 
 /// Arranges `named` in the order of the graph's inputs: by name, or by position when the keys are
-/// "0", "1", …; a single input needs no name.
+/// "0", "1", …; a single input needs no name. Integers of
+/// another width are converted where they fit, floats for an input of f16 are rounded.
 /// Errors: kInvalidArgument naming the missing or unknown input.
 Result<std::vector<Tensor>> match_inputs(const Graph& graph, const NamedTensors& named);
 
