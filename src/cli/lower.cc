@@ -188,7 +188,8 @@ class Lower final : public Verb {
     const bool for_core_ml = backend_ == "coreml" || backend_ == "ane";
     if (!for_core_ml && core_ml_.given()) {
       return invalid_argument(
-          "lower: --ios, --norm, --input-prefix, --compute, --check-fp16, --inputs and --strict "
+          "lower: --ios, --norm, --input-prefix, --compute, --weights, --check-fp16, --inputs and "
+          "--strict "
           "are for "
           "--backend coreml and ane");
     }

@@ -20,6 +20,8 @@ double milliseconds_since(Clock::time_point begin) {
 }
 
 constexpr int64_t kOldest = 15, kNewest = 18;
+/// The first to unpack weights.
+constexpr int64_t kCompressing = 16;
 
 std::string histogram_text(const std::map<std::string, int>& histogram) {
   std::vector<std::pair<int, std::string>> rows;
@@ -55,12 +57,14 @@ void CoreMlFlags::declare(Options& o) {
   o.list(&inputs_, "--inputs", "FILE",
          "inputs for that check instead: safetensors or JSON; may be repeated");
   o.flag(&strict_, "--strict", "write nothing when that check finds an error");
+  o.choice(&weights_, "--weights", {"fp16", "int8", "palette6", "palette4"},
+           "of a Core ML program's matrices and filters: compressed ones need iOS 16");
   o.choice(&precision_, "--compute", {"fp16", "fp32"}, "of a Core ML program (default fp16)");
 }
 
 bool CoreMlFlags::given() const {
   return fp16_check().runs() || ios_ != 0 || !norm_.empty() || !input_prefix_.empty() ||
-         !precision_.empty();
+         !precision_.empty() || !weights_.empty();
 }
 
 Result<coreml::EmitOptions> CoreMlFlags::options() const {
@@ -69,6 +73,18 @@ Result<coreml::EmitOptions> CoreMlFlags::options() const {
   out.primitive_norms = norm_ == "primitive";
   out.half = precision_ != "fp32";
   out.input_prefix = input_prefix_;
+  using coreml::Compression;
+  out.compression = weights_ == "int8"       ? Compression::kInt8
+                    : weights_ == "palette6" ? Compression::kPalette6
+                    : weights_ == "palette4" ? Compression::kPalette4
+                                             : Compression::kNone;
+  if (out.compression == Compression::kNone) return out;
+  if (!out.half) return invalid_argument("lower: --weights compresses fp16 programs only");
+  if (ios_ == kOldest) {
+    return invalid_argument("lower: --weights " + weights_ +
+                            " needs operations that iOS 15 does not have: --ios 16");
+  }
+  out.target.ios = static_cast<int>(std::max(ios_, kCompressing));
   return out;
 }
 
@@ -129,6 +145,10 @@ Result<CoreMlWritten> write_core_ml(Graph& graph, CoreMlJob job) {
   json.field("weight.bin", written.weight_bytes);
   json.field("blobs", static_cast<int64_t>(program.weights.count()));
   json.end_object();
+  json.key("compressed_weights").begin_object();
+  for (const auto& [type, count] : program.compressed)
+    json.field(type, static_cast<int64_t>(count));
+  json.end_object();
   json.field("notes", program.notes);
   json.key("placement");
   const coreml::Placement placement = coreml::predict_placement(written.model.program[0]);
@@ -164,6 +184,10 @@ Result<CoreMlWritten> write_core_ml(Graph& graph, CoreMlJob job) {
           " and ", constants, " constants (", histogram_text(program.histogram), ")\n");
   out.text += print(placement);
   if (fp16) out.text += print(*fp16);
+  for (const auto& [type, count] : program.compressed) {
+    out.text += cat("compressed weights: ", count, " by ", type, ", for iOS ", job.emit.target.ios,
+                    " and later\n");
+  }
   for (const std::string& note : program.notes) out.text += cat("note: ", note, "\n");
   out.text += cat("loading ", fixed(job.load_ms, 1), " ms, lowering ", fixed(lower_ms, 1),
                   " ms, writing ", fixed(write_ms, 1), " ms\n");

@@ -36,7 +36,7 @@ class CoreMlFlags {
   int64_t ios_ = 0;
   std::string norm_;
   std::string input_prefix_;
-  std::string precision_;
+  std::string precision_, weights_;
 };
 
 /// A graph on its way into a package, and what its metadata says.

@@ -139,3 +139,21 @@ def test_what_does_not_go_together_is_refused(downhaul, models, tmp_path):
                            "--out", tmp_path], capture_output=True, text=True)
     assert done.returncode == 2 and "--backend coreml" in done.stderr
     assert "fixed" in downhaul.refuse("lower", models["gpt2_dynamic"] / "model.pt2", "--backend", "coreml", "--out", tmp_path)
+
+
+# 64 and 16 levels hold normal weights to 31 and 20 dB; two layers of noise leave some 10 dB less.
+@pytest.mark.parametrize("weights, least", [("int8", 30), ("palette6", 20), ("palette4", 10)])
+def test_compressed_weights(downhaul, models, coremltools, tmp_path, weights, least):
+    model = "distilbert_seqcls"
+    plain = lower(downhaul, models, model, "ane", tmp_path / "plain", "--ios", 16)
+    small = lower(downhaul, models, model, "ane", tmp_path, "--weights", weights)
+    assert coremltools(small)["version"] == 7
+    share = {"int8": 0.56, "palette6": 0.46, "palette4": 0.34}[weights]  # norms and biases of so small a model stay
+    sizes = [(p / "Data/com.apple.CoreML/weights/weight.bin").stat().st_size for p in (plain, small)]
+    assert sizes[1] < share * sizes[0], sizes
+    wanted = load_file(models[model] / "expected.safetensors")["logits"]
+    found = outputs(downhaul, small, models[model] / "inputs.safetensors", tmp_path / "out.safetensors")["logits"].float()
+    assert psnr(found, wanted) > least
+    done = subprocess.run([downhaul.path, "lower", models[model] / "model.pt2", "--backend", "ane", "--weights", weights,
+                           "--ios", "15", "--out", tmp_path], capture_output=True, text=True)
+    assert done.returncode == 2 and "--ios 16" in done.stderr

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/strings.h"
+#include "dialects/mil/compress.h"
 #include "formats/mlpackage/package.h"
 
 namespace downhaul::coreml {
@@ -14,7 +15,8 @@ namespace {
 /// Constants of fewer elements stand in the model file.
 constexpr int64_t kMinBlobElements = 10;
 constexpr uint64_t kStep = 1u << 16;  // elements converted at a time
-constexpr float kLargestHalf = 65504.0F;
+/// Weights of fewer elements are not worth unpacking.
+constexpr int64_t kMinCompressed = 2048;
 
 mil::Type tensor_type(mil::DType dtype, const Sizes& sizes) {
   mil::Type out;
@@ -32,24 +34,6 @@ std::vector<uint8_t> bytes_of_values(const std::vector<T>& values) {
 
 mil::Value text_value(const std::string& s) {
   return {tensor_type(mil::DType::kString, {}), std::vector<std::string>{s}};
-}
-
-/// Rounds to nearest even. Finite numbers beyond the largest half stay finite: a mask's "minus
-/// infinity" spelled as the smallest float must not become one.
-uint16_t half_of(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
-  const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return sign | 0x7e00;
-  if (magnitude == 0x7f800000) return sign | 0x7c00;
-  if (std::fabs(value) > kLargestHalf) return sign | 0x7bff;
-  if (magnitude < 0x38800000) {
-    // Below the normal halves: adding 0.5 lets the unit round where halves end.
-    const float rounded = std::bit_cast<float>(magnitude) + 0.5F;
-    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(rounded) - 0x3f000000));
-  }
-  const uint32_t odd = magnitude >> 13 & 1;
-  return static_cast<uint16_t>(sign | (magnitude + 0xc8000fff + odd) >> 13);
 }
 
 void convert(const float* from, uint64_t count, uint16_t* to) {
@@ -180,12 +164,88 @@ std::string ProgramBuilder::number_f32(std::string_view hint, double value) {
                           bytes_of_values(std::vector<float>{static_cast<float>(value)})});
 }
 
+mil::Value ProgramBuilder::blob(mil::DType dtype, const Sizes& sizes, uint64_t elements,
+                                mil::WeightWriter::Writer write) {
+  const auto offset = out_.weights.add(dtype, elements, std::move(write));
+  if (!offset.ok()) failed_ = offset.status();
+  return {tensor_type(dtype, sizes),
+          mil::BlobRef{std::string(mil::kWeightFile), offset.ok() ? *offset : 0}};
+}
+
+/// Small vectors stand in the model file.
+mil::Value ProgramBuilder::vector_value(mil::DType dtype, std::vector<uint8_t> bytes) {
+  const auto elements =
+      static_cast<uint64_t>(8 * bytes.size() / static_cast<size_t>(mil::bits_of(dtype)));
+  const Sizes sizes = {static_cast<int64_t>(elements)};
+  if (elements < kMinBlobElements) return {tensor_type(dtype, sizes), std::move(bytes)};
+  return blob(dtype, sizes, elements,
+              [bytes = std::move(bytes)](OutputFile& out) { return out.write(bytes); });
+}
+
+const ProgramBuilder::Packed& ProgramBuilder::pack(const Tensor& t, const Stored& stored) {
+  const auto known = packed_.find(stored);
+  if (known != packed_.end()) return known->second;
+  Packed out;
+  if (options_.compression == Compression::kInt8) {
+    std::vector<uint16_t> scales = int8_scales(t);
+    out.table = vector_value(mil::DType::kF16, bytes_of_values(scales));
+    out.zeros = vector_value(mil::DType::kI8, std::vector<uint8_t>(scales.size(), 0));
+    out.codes = blob(
+        mil::DType::kI8, t.sizes(), stored.elements,
+        [t, scales = std::move(scales)](OutputFile& file) { return write_int8(t, scales, file); });
+  } else {
+    auto palette = std::make_shared<Palette>(
+        palette_of(t, options_.compression == Compression::kPalette6 ? 6 : 4));
+    out.table = vector_value(mil::DType::kF16, bytes_of_values(palette->entries));
+    const uint64_t bytes = (stored.elements * static_cast<uint64_t>(palette->bits) + 7) / 8;
+    out.codes = blob(mil::DType::kU8, {static_cast<int64_t>(bytes)}, bytes,
+                     [t, palette](OutputFile& file) { return write_palette(t, *palette, file); });
+  }
+  return packed_[stored] = std::move(out);
+}
+
+std::string ProgramBuilder::compressed(const Tensor& t, const Stored& stored,
+                                       const std::string& hint) {
+  const Packed& packed = pack(t, stored);
+  mil::Operation o;
+  const std::string name = unique(hint);
+  o.outputs = {{name, tensor_type(mil::DType::kF16, t.sizes())}};
+  o.attributes.emplace_back("name", text_value(name));
+  if (options_.compression == Compression::kInt8) {
+    o.type = "constexpr_affine_dequantize";
+    mil::Value codes = packed.codes;
+    codes.type = tensor_type(mil::DType::kI8, t.sizes());
+    o.attributes.emplace_back("axis", mil::Value{tensor_type(mil::DType::kI32, {}),
+                                                 bytes_of_values(std::vector<int32_t>{0})});
+    o.attributes.emplace_back("quantized_data", std::move(codes));
+    o.attributes.emplace_back("scale", packed.table);
+    o.attributes.emplace_back("zero_point", packed.zeros);
+  } else {
+    o.type = "constexpr_lut_to_dense";
+    std::vector<uint32_t> shape(t.sizes().begin(), t.sizes().end());
+    o.attributes.emplace_back("indices", packed.codes);
+    o.attributes.emplace_back("lut", packed.table);
+    o.attributes.emplace_back(
+        "shape", mil::Value{tensor_type(mil::DType::kU32, {static_cast<int64_t>(shape.size())}),
+                            bytes_of_values(shape)});
+  }
+  std::sort(o.attributes.begin(), o.attributes.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  ++out_.compressed[o.type];
+  function_.block.operations.push_back(std::move(o));
+  return name;
+}
+
 std::string ProgramBuilder::constant(const Tensor& t, const std::string& hint) {
   const mil::DType dtype = type_of(t.dtype());
   const Stored stored{t.storage().get(), t.byte_offset(), static_cast<uint64_t>(t.num_elements()),
                       t.dtype()};
   std::string& known = constants_[{stored, t.sizes()}];
   if (!known.empty()) return known;
+  if (options_.compression != Compression::kNone && t.num_elements() >= kMinCompressed &&
+      t.rank() >= 2 && t.dtype() == DType::kF32) {
+    return known = compressed(t, stored, hint);
+  }
   mil::Value value;
   value.type = tensor_type(dtype, t.sizes());
   if (t.num_elements() >= kMinBlobElements &&

@@ -97,6 +97,16 @@ class ProgramBuilder {
     DType dtype;
     auto operator<=>(const Stored&) const = default;
   };
+  /// Compressed weights, whatever shapes they are seen in.
+  struct Packed {
+    mil::Value codes, table, zeros;
+  };
+  mil::Value blob(mil::DType dtype, const Sizes& sizes, uint64_t elements,
+                  mil::WeightWriter::Writer write);
+  mil::Value vector_value(mil::DType dtype, std::vector<uint8_t> bytes);
+  const Packed& pack(const Tensor& t, const Stored& stored);
+  std::string compressed(const Tensor& t, const Stored& stored, const std::string& hint);
+  std::map<Stored, Packed> packed_;
   std::map<Stored, uint64_t> blobs_;                           ///< -> place in the weight file
   std::map<std::pair<Stored, Sizes>, std::string> constants_;  ///< -> name
   Status failed_;

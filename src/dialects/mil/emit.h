@@ -21,7 +21,16 @@ struct Target {
   bool half_features() const { return ios >= 16; }
 };
 
+/// Of matrices and filters, by operations that unpack them when the model is loaded (iOS 16).
+enum class Compression {
+  kNone,
+  kInt8,      ///< a scale for each output channel or row
+  kPalette6,  ///< 64 values a tensor
+  kPalette4,  ///< 16
+};
+
 struct EmitOptions {
+  Compression compression = Compression::kNone;  ///< only with `half`
   Target target;
   bool half = true;              ///< fp16 inside, else fp32
   bool primitive_norms = false;  ///< channel_norm as nine operations instead of one
@@ -33,7 +42,9 @@ struct EmittedProgram {
   mil::WeightWriter weights;
   int operations = 0;                    ///< without constants
   std::map<std::string, int> histogram;  ///< of them
-  std::vector<std::string> notes;        ///< what was decided on the way, for people
+  std::map<std::string, int>
+      compressed;                  ///< constexpr operations; neither constants nor operations
+  std::vector<std::string> notes;  ///< what was decided on the way, for people
 };
 
 /// A model with one function, `main`. Sizes must be static, floats f32; int64 becomes int32.

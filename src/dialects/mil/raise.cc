@@ -156,9 +156,10 @@ std::optional<DType> ir_dtype(mil::DType dtype) {
       return DType::kU8;
     case mil::DType::kI16:
       return DType::kI16;
-    // No model's ids come near the difference.
+    // No model's ids and shapes come near the difference.
     case mil::DType::kU16:
     case mil::DType::kI32:
+    case mil::DType::kU32:
       return DType::kI32;
     default:
       return std::nullopt;

@@ -35,7 +35,7 @@ Values affine_dequantize(RaiseCall& c) {
 Values lut_to_dense(RaiseCall& c) {
   const Tensor packed = c.tensor("indices");
   const Tensor lut = c.tensor("lut");
-  const Ints shape = c.ints("shape");
+  const Ints shape = c.ints("shape");  // uint32 in the file
   const auto elements = checked_num_elements(shape);
   int bits = 0;
   while (bits < 8 && (int64_t{1} << bits) < lut.num_elements()) ++bits;
