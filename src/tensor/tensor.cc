@@ -211,6 +211,13 @@ Tensor Tensor::reshaped(Sizes sizes) const {
 Tensor Tensor::cast(DType dtype) const {
   if (dtype == dtype_) return *this;
   Tensor out(dtype, sizes_);
+  // Whole models of halves are widened when they are loaded.
+  if (dtype_ == DType::kF16 && dtype == DType::kF32) {
+    const auto* from = data<Half>();
+    auto* to = out.mutable_data<float>();
+    for (int64_t i = 0, n = num_elements(); i < n; ++i) to[i] = half_to_float(from[i].bits);
+    return out;
+  }
   const bool by_int = !is_float(dtype_) && !is_float(dtype);
   for (int64_t i = 0, n = num_elements(); i < n; ++i) {
     if (by_int) {

@@ -36,10 +36,6 @@ mil::Value text_value(const std::string& s) {
   return {tensor_type(mil::DType::kString, {}), std::vector<std::string>{s}};
 }
 
-void convert(const float* from, uint64_t count, uint16_t* to) {
-  for (uint64_t i = 0; i < count; ++i) to[i] = half_of(from[i]);
-}
-
 /// Appends a tensor in the file's element type, a stretch at a time; what was read of a mapped
 /// file is given back.
 Status write_elements(const Tensor& t, mil::DType dtype, OutputFile& out) {
@@ -51,7 +47,7 @@ Status write_elements(const Tensor& t, mil::DType dtype, OutputFile& out) {
     const uint64_t width = t.num_bytes() / elements;
     const Bytes from = t.bytes().subspan(at * width, count * width);
     if (t.dtype() == DType::kF32 && dtype == mil::DType::kF16) {
-      convert(t.data<float>() + at, count, halves.data());
+      to_halves({t.data<float>() + at, count}, halves.data());
       DH_TRY(out.write({reinterpret_cast<const uint8_t*>(halves.data()), 2 * count}));
     } else {
       DH_TRY(out.write(from));

@@ -28,26 +28,30 @@ Status for_stretches(const Tensor& t, F f) {
   return {};
 }
 
+/// float_to_half that saturates, in a form that the loop over all weights of a model can inline: it
+/// is what writing a package mostly does.
+inline uint16_t rounded(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude >= 0x38800000 && magnitude <= 0x477fe000) {
+    const uint32_t odd = magnitude >> 13 & 1;
+    return static_cast<uint16_t>(sign | (magnitude + 0xc8000fff + odd) >> 13);
+  }
+  if (magnitude > 0x477fe000 && magnitude < 0x7f800000) return sign | 0x7bff;
+  return float_to_half(value);
+}
+
 int64_t elements_behind_first(const Tensor& t) {
   return t.size(0) == 0 ? 0 : t.num_elements() / t.size(0);
 }
 
 }  // namespace
 
-uint16_t half_of(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
-  const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return sign | 0x7e00;
-  if (magnitude == 0x7f800000) return sign | 0x7c00;
-  if (std::fabs(value) > kLargestHalf) return sign | 0x7bff;
-  if (magnitude < 0x38800000) {
-    // Below the normal halves: adding 0.5 lets the unit round where halves end.
-    const float rounded = std::bit_cast<float>(magnitude) + 0.5F;
-    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(rounded) - 0x3f000000));
-  }
-  const uint32_t odd = magnitude >> 13 & 1;
-  return static_cast<uint16_t>(sign | (magnitude + 0xc8000fff + odd) >> 13);
+uint16_t half_of(float value) { return rounded(value); }
+
+void to_halves(std::span<const float> from, uint16_t* to) {
+  for (size_t i = 0; i < from.size(); ++i) to[i] = rounded(from[i]);
 }
 
 std::vector<uint16_t> int8_scales(const Tensor& weight) {

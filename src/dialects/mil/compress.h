@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/file.h"
@@ -15,6 +16,8 @@ namespace downhaul::coreml {
 /// The half nearest to a number, ties to even. Finite numbers beyond the largest half stay finite:
 /// a mask's "minus infinity" spelled as the smallest float must not become one.
 uint16_t half_of(float value);
+/// The same for many: `to` has room for as many.
+void to_halves(std::span<const float> from, uint16_t* to);
 
 /// One scale, itself a half, for each slice of axis 0: weight ≈ q · scale with q in [-127, 127].
 ///   weight  f32, rank at least 1
