@@ -5,7 +5,7 @@
     train.py prepare --work DIR              text -> passages -> vocabulary -> token ids
     train.py train  --work DIR --minutes 60  masked-language-model training; may be stopped, goes on
     train.py evaluate --work DIR             held-out loss and accuracy, by source
-    train.py export --work DIR --out DIR     model.pt2, model_spec.json, tokenizer, prompts.json
+    train.py export --work DIR --out DIR     model.pt2, model.safetensors, model_spec.json, tokenizer, prompts.json
 
 Needs torch, transformers, tokenizers, safetensors and numpy (tools/peers/setup), and Debian for
 `fetch`. About an hour on one core.
@@ -13,33 +13,27 @@ Needs torch, transformers, tokenizers, safetensors and numpy (tools/peers/setup)
 
 import argparse
 import collections
-import gzip
-import html
-import html.parser
 import json
 import logging
 import math
 import os
 import pathlib
-import re
-import subprocess
 import sys
 import time
 import warnings
-import zlib
 
 warnings.filterwarnings("ignore")
 logging.disable(logging.WARNING)
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.modules.setdefault("torchvision", None)  # transformers imports it where it is installed; not needed
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "text"))
 
-PACKAGES = ["bible-kjv", "bible-kjv-text", "wordnet-base", "debian-handbook", "debian-reference-en",
-            "developers-reference", "debian-faq", "aptitude-doc-en", "installation-guide-amd64"]
+import corpus  # noqa: E402
+
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAD, UNK, CLS, SEP, MASK = range(5)
 VOCAB_SIZE = 6400
 LENGTH = 64  # of the exported program, and the longest sequence in training
-HELD_OUT = 50  # one passage in so many is never trained on
 SEED = 7
 
 # Sentences of held-out passages, each with one word masked; `export` checks that they are held out,
@@ -54,148 +48,30 @@ PROMPTS = [
 ]
 
 
-# ------------------------------------------------------------------------------------ the text
-
-
-class Paragraphs(html.parser.HTMLParser):
-    """Collects the text of <p> and <dd> elements, without code and navigation."""
-
-    BLOCKS = {"p", "dd"}
-    SKIPPED = {"pre", "script", "style", "table", "nav", "head"}
-
-    def __init__(self):
-        super().__init__()
-        self.found, self.text, self.skip = [], None, 0
-
-    def handle_starttag(self, tag, attrs):
-        if tag in self.SKIPPED:
-            self.skip += 1
-        elif tag in self.BLOCKS:
-            self.flush()
-            self.text = []
-
-    def handle_endtag(self, tag):
-        if tag in self.SKIPPED:
-            self.skip = max(0, self.skip - 1)
-        elif tag in self.BLOCKS:
-            self.flush()
-
-    def handle_data(self, data):
-        if self.text is not None and not self.skip:
-            self.text.append(data)
-
-    def flush(self):
-        if self.text:
-            self.found.append("".join(self.text))
-        self.text = None
-
-
-def read(path):
-    opened = gzip.open(path, "rb") if path.suffix in (".gz", ".dz") else open(path, "rb")
-    with opened as f:
-        return f.read().decode("utf-8", "replace")
-
-
-def html_passages(root, pattern):
-    for path in sorted(root.glob(pattern)):
-        parser = Paragraphs()
-        parser.feed(read(path))
-        yield from parser.found
-
-
-def bible(root):
-    """A chapter is a passage; read with the package's own program, whose file is compressed."""
-    run = subprocess.run([root / "bible-kjv/usr/bin/bible", "-p", root / "bible-kjv-text/usr/lib", "-f",
-                          "ge1:1-re22:21"], capture_output=True, text=True, check=True)
-    chapters = collections.defaultdict(list)
-    for line in run.stdout.splitlines():
-        match = re.match(r"(\S+?):\d+\s+(.*)", line)
-        if match:
-            chapters[match[1]].append(match[2])
-    return [" ".join(verses) for verses in chapters.values()]
-
-
-def wordnet(root):
-    """The example sentences of a meaning are a passage."""
-    for path in sorted((root / "wordnet-base/usr/share/wordnet").glob("data.*")):
-        for line in read(path).splitlines():
-            examples = [e.strip(" ;") for e in re.findall(r'"([^"]+)"', line.partition(" | ")[2])]
-            if examples:
-                yield " ".join(e if e[-1:] in ".!?" else e + "." for e in examples)
-
-
-SOURCES = {
-    "bible": bible,
-    "wordnet": wordnet,
-    "debian": lambda root: (p for pattern in (
-        "debian-handbook/usr/share/doc/debian-handbook/html/en-US/*.html",
-        "debian-reference-en/usr/share/debian-reference/*.en.html",
-        "developers-reference/usr/share/developers-reference/*.html",
-        "debian-faq/usr/share/doc/debian/FAQ/*.en.html",
-        "aptitude-doc-en/usr/share/doc/aptitude/html/en/*.html",
-        "installation-guide-amd64/usr/share/doc/installation-guide-amd64/en/*.html",
-    ) for p in html_passages(root, pattern)),
-}
-
-
-def clean(text):
-    text = html.unescape(text).replace("’", "'").replace("‘", "'").replace("“", '"').replace("”", '"')
-    text = re.sub(r"https?://\S+|\S*[\\{}<>|=]\S*", " ", text)
-    return re.sub(r"\s+", " ", text.replace("¶", "")).strip()
-
-
-def is_english(text):
-    letters = sum(c.isascii() and (c.isalpha() or c == " ") for c in text)
-    return len(text) >= 15 and letters >= 0.9 * len(text)
-
-
-def plain(text):
-    return re.sub(r"\W+", " ", text.lower())
-
-
-def passages(root):
-    """Yields (source, text), each text once."""
-    seen = set()
-    for source, find in SOURCES.items():
-        for text in map(clean, find(root)):
-            key = plain(text)
-            if is_english(text) and key not in seen:
-                seen.add(key)
-                yield source, text
-
-
-def sentences(text):
-    return [s for s in re.split(r"(?<=[.!?;:])\s+(?=[A-Z\"'(])", text) if s]
-
-
 # --------------------------------------------------------------------------------- preparation
 
 
 def fetch(args):
-    root = args.work / "corpus"
-    root.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["apt-get", "download", *PACKAGES], cwd=root, check=True)
-    for deb in sorted(root.glob("*.deb")):
-        name = deb.name.split("_")[0]
-        subprocess.run(["dpkg-deb", "-x", deb, root / name], check=True)
-        print(deb.name)
+    corpus.fetch(args.work / "corpus")
 
 
 def prepare(args):
     import numpy as np
     from tokenizers import BertWordPieceTokenizer
+    from tokenizers.processors import BertProcessing
 
-    found = list(passages(args.work / "corpus"))
+    found = list(corpus.passages(args.work / "corpus"))
     sizes = collections.Counter()
     for source, text in found:
         sizes[source] += len(text)
     print("characters:", dict(sizes), "passages:", len(found))
-    held_out = [zlib.crc32(text.encode()) % HELD_OUT == 0 for _, text in found]
+    held_out = [corpus.is_held_out(text) for _, text in found]
     training = [text for (_, text), held in zip(found, held_out) if not held]
 
     tokenizer = BertWordPieceTokenizer(lowercase=True)
     tokenizer.train_from_iterator(training, vocab_size=VOCAB_SIZE, min_frequency=5, limit_alphabet=64,
                                   special_tokens=SPECIAL, show_progress=False)
+    tokenizer.post_processor = BertProcessing(("[SEP]", SEP), ("[CLS]", CLS))
     tokenizer.save(str(args.work / "tokenizer.json"), pretty=False)
     vocab = tokenizer.get_vocab()
     (args.work / "vocab.txt").write_text("\n".join(sorted(vocab, key=vocab.get)) + "\n")
@@ -203,13 +79,13 @@ def prepare(args):
     # A sequence is as many whole sentences of one passage as fit.
     sets = {"train": ([], []), "held": ([], [])}
     for (source, text), held in zip(found, held_out):
-        pieces = tokenizer.encode_batch(sentences(text), add_special_tokens=False)
+        pieces = tokenizer.encode_batch(corpus.sentences(text), add_special_tokens=False)
         ids, out = [], sets["held" if held else "train"]
 
         def flush():
             if len(ids) >= 6 and ids.count(UNK) * 20 <= len(ids):
                 out[0].append([CLS, *ids, SEP])
-                out[1].append(list(SOURCES).index(source))
+                out[1].append(list(corpus.SOURCES).index(source))
 
         for piece in pieces:
             part = piece.ids[: LENGTH - 2]
@@ -438,7 +314,7 @@ def evaluate(args):
             top = logits.topk(5).indices == wanted[:, None]
             of = sources[start: start + 64][chosen.nonzero()[:, 0].numpy()]
             for n, source in enumerate(of):
-                for key in ("all", list(SOURCES)[source]):
+                for key in ("all", list(corpus.SOURCES)[source]):
                     s = sums[key]
                     s[0] += 1
                     s[1] += losses[n].item()
@@ -460,35 +336,29 @@ def encode(tokenizer, text):
     return ids + [PAD] * (LENGTH - len(ids)), [1] * len(ids) + [0] * (LENGTH - len(ids))
 
 
-def export(args):
-    import shutil
+def save_checkpoint(model, out):
+    """The folder as transformers takes it, too."""
+    from safetensors.torch import save_file
+    config = model.config.to_dict()
+    config.pop("_name_or_path", None)
+    (out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    weights = model.state_dict()
+    del weights["vocab_projector.weight"]  # the word embeddings
+    save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
+    (out / "model.safetensors").chmod(0o644)
+    (out / "tokenizer_config.json").write_text(json.dumps({
+        "tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": LENGTH,
+        **{f"{name}_token": token for name, token in zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL)}}, indent=2) + "\n")
 
+
+def export_prompts(module, tokenizer, args):
+    """prompts.json, and each prompt as the program takes it beside the logits; returns the prompts."""
     import torch
     from safetensors.torch import save_file
-    from tokenizers import Tokenizer
-
-    class FillMask(torch.nn.Module):
-        """Vocabulary logits of each row's first [MASK]."""
-
-        def __init__(self, model):
-            super().__init__()
-            self.model = model
-
-        def forward(self, input_ids, attention_mask):
-            logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits
-            place = (input_ids == MASK).to(torch.int64).argmax(dim=1)
-            return logits[torch.arange(input_ids.shape[0]), place]
-
-    torch.set_num_threads(args.threads)
-    model, _ = load(args)
-    module = FillMask(model).eval()
-    tokenizer = Tokenizer.from_file(str(args.work / "tokenizer.json"))
-    texts = {name: plain((args.work / name).read_text()) for name in ("training.txt", "held_out.txt")}
-    args.out.mkdir(parents=True, exist_ok=True)
-
+    texts = {name: corpus.plain((args.work / name).read_text()) for name in ("training.txt", "held_out.txt")}
     prompts = []
     for n, (text, word) in enumerate(PROMPTS):
-        whole = plain(text.replace("[MASK]", word)).strip()
+        whole = corpus.plain(text.replace("[MASK]", word)).strip()
         if whole not in texts["held_out.txt"] or whole in texts["training.txt"]:
             raise SystemExit(f"not held out: {whole}")
         if tokenizer.token_to_id(word) is None:
@@ -509,6 +379,32 @@ def export(args):
         save_file({"logits": logits.clone()}, folder / "expected.safetensors")
     lines = ",\n".join("  " + json.dumps(p) for p in prompts)
     (args.out / "prompts.json").write_text(f"[\n{lines}\n]\n")
+    return prompts
+
+
+def export(args):
+    import shutil
+
+    import torch
+    from tokenizers import Tokenizer
+
+    class FillMask(torch.nn.Module):
+        """Vocabulary logits of each row's first [MASK]."""
+
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids, attention_mask):
+            logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+            place = (input_ids == MASK).to(torch.int64).argmax(dim=1)
+            return logits[torch.arange(input_ids.shape[0]), place]
+
+    torch.set_num_threads(args.threads)
+    model, _ = load(args)
+    module = FillMask(model).eval()
+    args.out.mkdir(parents=True, exist_ok=True)
+    prompts = export_prompts(module, Tokenizer.from_file(str(args.work / "tokenizer.json")), args)
 
     example = (torch.tensor([prompts[0]["input_ids"]]), torch.tensor([prompts[0]["attention_mask"]]))
     with torch.inference_mode():
@@ -519,9 +415,7 @@ def export(args):
 
     for name in ("vocab.txt", "tokenizer.json"):
         shutil.copy(args.work / name, args.out / name)
-    config = model.config.to_dict()
-    config.pop("_name_or_path", None)
-    (args.out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    save_checkpoint(model, args.out)
     spec = {
         "name": "distilbert", "model_id": "distilbert-sample", "task": "fill-mask",
         "seq_len": LENGTH, "batch": 1, "exported_program": "model.pt2", "tokenizer": "tokenizer.json",

@@ -8,10 +8,18 @@
 #include "formats/sniff.h"
 
 namespace downhaul {
+
+std::string folder_of_model(const std::string& path) {
+  const bool package = sniff(path) == FileType::kMlPackage;
+  if (is_directory(path) && !package) return path;
+  std::string file = path;
+  while (package && file.size() > 1 && file.ends_with('/')) file.pop_back();
+  const std::string folder = std::filesystem::path(file).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
 Result<std::optional<ModelSpec>> spec_beside(const std::string& path) {
-  const std::filesystem::path p(path);
-  const std::filesystem::path folder = is_directory(path) ? p : p.parent_path();
-  const std::string found = (folder / "model_spec.json").string();
+  const std::string found = cat(folder_of_model(path), "/model_spec.json");
   if (!file_exists(found)) return std::optional<ModelSpec>();
   DH_ASSIGN(ModelSpec spec, read_model_spec(found));
   return std::optional<ModelSpec>(std::move(spec));

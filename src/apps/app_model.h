@@ -73,6 +73,9 @@ Result<ImageInput> find_image_input(const Graph& graph, const std::optional<Mode
 /// What was taken for granted, in a line to show, since another mean gives other results; "" when
 /// the spec states how pictures are prepared.
 std::string assumption(const ImageInput& input);
+/// Where what belongs to a model lies: itself when it is a folder (a checkpoint), else the folder
+/// of its file or .mlpackage.
+std::string folder_of_model(const std::string& path);
 /// The spec beside a model's file or in its folder, if there is one.
 /// Errors: those of a spec that cannot be read.
 Result<std::optional<ModelSpec>> spec_beside(const std::string& path);

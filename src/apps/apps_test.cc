@@ -1,12 +1,29 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
+#include "apps/app_model.h"
 #include "apps/ranking.h"
 #include "apps/segmentation.h"
+#include "formats/test_files.h"
 
 namespace downhaul {
 namespace {
+
+TEST(FolderOfModel, IsACheckpointItselfAndWhereAFileLies) {
+  const std::string sample = std::string(DH_SOURCE_DIR) + "/samples/distilbert";
+  EXPECT_EQ(folder_of_model(sample), sample);
+  EXPECT_EQ(folder_of_model(sample + "/"), sample + "/");
+  EXPECT_EQ(folder_of_model(sample + "/model.pt2"), sample);
+  EXPECT_EQ(folder_of_model("model.pt2"), ".");
+  TestFolder folder;
+  const std::string package = folder.path() + "/model.mlpackage";
+  std::filesystem::create_directory(package);
+  folder.write("model.mlpackage/Manifest.json", "{}");
+  EXPECT_EQ(folder_of_model(package), folder.path());
+  EXPECT_EQ(folder_of_model(package + "/"), folder.path());
+}
 
 TEST(TopK, RanksAndSharesOut) {
   const std::vector<float> scores = {1, 3, NAN, 3, -INFINITY, 2};

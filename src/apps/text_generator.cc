@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <span>
 #include <utility>
 
+#include "apps/app_model.h"
 #include "base/strings.h"
 
 namespace downhaul {
@@ -15,13 +15,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// A folder's own, or that of the folder that a file lies in.
-std::string tokenizer_beside(const std::string& path) {
-  if (is_directory(path)) return path;
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
 }
 
 /// Text as its tokens come.
@@ -79,7 +72,7 @@ Result<std::unique_ptr<TextGenerator>> TextGenerator::load(const std::string& pa
   std::unique_ptr<TextGenerator> out(new TextGenerator());
   if (options.needs_tokenizer || !options.tokenizer.empty()) {
     DH_ASSIGN(out->tokenizer_,
-              text::Tokenizer::load(options.tokenizer.empty() ? tokenizer_beside(path)
+              text::Tokenizer::load(options.tokenizer.empty() ? folder_of_model(path)
                                                               : options.tokenizer));
   }
   LoadOptions load;

@@ -70,10 +70,7 @@ Result<TextModel> TextModel::make(AppModel model, const TextModelOptions& option
   if (folder.empty() && model.spec().has_value()) {
     DH_ASSIGN(folder, require(*model.spec(), model.spec()->tokenizer, "tokenizer"));
   }
-  if (folder.empty()) {
-    const size_t slash = model.path().rfind('/');
-    folder = slash == std::string::npos ? "." : model.path().substr(0, slash + 1);
-  }
+  if (folder.empty()) folder = folder_of_model(model.path());
   auto tokenizer = text::Tokenizer::load(folder);
   if (!tokenizer.ok()) {
     return std::move(tokenizer).status().with_context(

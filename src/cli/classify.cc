@@ -23,7 +23,7 @@ class Classify final : public Verb {
     return "Example:\n  downhaul classify artifacts/mobilenet_v2_xnnpack.pte photo.jpg";
   }
   void declare(Options& o) override {
-    o.positional(&model_, "MODEL", "a .pt2 or .pte file of a classifier, or its spec");
+    o.positional(&model_, "MODEL", "a .pt2 or .pte file of a classifier, a checkpoint or its spec");
     o.positional(&input_, "INPUT", "a PNG or JPEG image, or a text");
     o.text(&text_options_.tokenizer, "--tokenizer", "PATH",
            "for texts (default: the spec's tokenizer, or the model's folder)");
