@@ -1,4 +1,6 @@
 // Messages of the model file → structs.
+#include <google/protobuf/stubs/logging.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -346,6 +348,9 @@ Result<Function> decode(const std::string& name, const milpb::Function& in) {
 }  // namespace
 
 Result<Model> decode_model(Bytes bytes) {
+  // The library would say on stderr what the caller hears as a Status.
+  static const auto kQuiet = google::protobuf::SetLogHandler(nullptr);
+  (void)kQuiet;
   milpb::Model message;
   if (bytes.size() > INT32_MAX ||
       !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {

@@ -151,7 +151,9 @@ class Checker {
 
 Result<Package> read(const std::string& folder) {
   std::string root;
-  DH_ASSIGN(const std::vector<Item> items, read_manifest(folder, root));
+  auto listed = read_manifest(folder, root);
+  if (!listed.ok()) return std::move(listed).status().with_context(kManifest);
+  const std::vector<Item> items = *std::move(listed);
   Package out;
   const auto model =
       std::find_if(items.begin(), items.end(), [&](const Item& i) { return i.id == root; });
@@ -168,12 +170,7 @@ Result<Package> read(const std::string& folder) {
     DH_ASSIGN(out.weights, WeightFile::open(path));
     out.weight_bytes = out.weights->file()->bytes().size();
   }
-  for (const Function& f : out.model.program) {
-    Status status = Checker(out).check(f);
-    if (!status.ok()) {
-      return std::move(status).with_context(cat("function '", printable(f.name), "'"));
-    }
-  }
+  DH_TRY(check_package(out));
   return out;
 }
 
@@ -216,6 +213,16 @@ std::string manifest(const std::string& model, bool weights) {
 }
 
 }  // namespace
+
+Status check_package(const Package& package) {
+  for (const Function& f : package.model.program) {
+    Status status = Checker(package).check(f);
+    if (!status.ok()) {
+      return std::move(status).with_context(cat("function '", printable(f.name), "'"));
+    }
+  }
+  return {};
+}
 
 Result<Bytes> value_bytes(const Package& package, const Value& value) {
   if (value.type.kind != Type::Kind::kTensor || bits_of(value.type.dtype) == 0) {

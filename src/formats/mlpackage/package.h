@@ -25,6 +25,9 @@ struct Package {
 /// kUnsupported for models that are no program (neural networks, pipelines, …).
 Result<Package> read_mlpackage(const std::string& path);
 
+/// The checks of read_mlpackage on a model and its weights. Errors: kInvalidFile.
+Status check_package(const Package& package);
+
 /// Elements of a value, immediate or in the weight file: little-endian, row-major, dense.
 /// Errors: kInvalidFile for strings, lists and blobs that do not fit.
 Result<Bytes> value_bytes(const Package& package, const Value& value);
