@@ -13,6 +13,7 @@
 #include "report/delegation.h"
 #include "report/json.h"
 #include "report/size.h"
+#include "targets/coreml/placement.h"
 
 namespace downhaul {
 namespace {
@@ -26,6 +27,7 @@ struct Inspection {
   std::vector<std::pair<std::string, std::string>> outputs;  ///< name, type
   std::optional<DelegationReport> delegation;
   std::optional<FileSizeReport> size;
+  std::optional<coreml::Placement> placement;
   std::map<std::string, int> operators;  ///< of the graph, by IR operator
   struct Weight {
     std::string name;
@@ -122,6 +124,7 @@ Result<Inspection> inspect_graph(const std::string& path, const LoadOptions& opt
                   [](const Value* v) { return v->type().is_static(); });
   out.facts.emplace_back("multiply-adds",
                          cat(multiply_adds, fixed_sizes ? "" : " at the largest sizes"));
+  if (artifact.mil != nullptr) out.placement = coreml::predict_placement(*artifact.mil);
   if (artifact.kind != Artifact::Kind::kPt2) return out;
   DH_ASSIGN(auto mapped, MappedFile::open(path));
   const uint64_t bytes = mapped->bytes().size();
@@ -146,6 +149,7 @@ std::string text_of(const Inspection& f) {
   if (!f.not_followed.empty()) out += cat("  cannot be run: ", f.not_followed, "\n");
   if (f.delegation) out += print(*f.delegation);
   if (f.size) out += print(*f.size);
+  if (f.placement) out += cat("Placement\n", print(*f.placement));
   if (!f.largest.empty()) {
     out += "Largest weights\n";
     for (const auto& w : f.largest) {
@@ -247,6 +251,10 @@ void write_json(const Inspection& f, JsonWriter& json) {
   if (f.size) {
     json.key("size");
     write_json(*f.size, json);
+  }
+  if (f.placement) {
+    json.key("placement");
+    write_json(*f.placement, json);
   }
   json.key("largest_weights").begin_array();
   for (const auto& w : f.largest) {

@@ -310,6 +310,10 @@ class Lower final : public Verb {
     }
     if (artifact.kind == Artifact::Kind::kCheckpoint) facts_ = std::move(artifact.facts);
     unused_ = std::move(artifact.unused_weights);
+    // Delegates compute in f32 only.
+    if (artifact.kind == Artifact::Kind::kMlPackage && backend_ == "xnnpack") {
+      DH_TRY(widen_f16(*artifact.graph).status());
+    }
     return std::move(artifact.graph);
   }
 

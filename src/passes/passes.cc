@@ -47,6 +47,7 @@ const std::vector<const Rewrite*>& canonical() {
                                                    &kFoldComparison,
                                                    &kFoldIndex,
                                                    &kIndexToBatchedSelect,
+                                                   &kIndexSelectToBatchedSelect,
                                                    &kMergeExpandIntoBroadcast,
                                                    &kHoistOverExpand,
                                                    &kFoldBoundedConstant,

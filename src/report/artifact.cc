@@ -117,7 +117,7 @@ std::string operations_of(const mil::Function& function) {
 }
 
 Result<Artifact> load_mlpackage(const std::string& path, const LoadOptions& options) {
-  DH_ASSIGN(const mil::Package package, mil::read_mlpackage(path));
+  DH_ASSIGN(mil::Package package, mil::read_mlpackage(path));
   auto raised = coreml::raise_program(package);
   if (!raised.ok()) {
     return std::move(raised).status().with_context(cat("'", printable(path), "'"));
@@ -132,6 +132,7 @@ Result<Artifact> load_mlpackage(const std::string& path, const LoadOptions& opti
                     {"operations", operations_of(package.model.program[0])},
                     {"model.mlmodel bytes", cat(package.model_bytes)},
                     {"weight.bin bytes", cat(package.weight_bytes)}};
+  artifact.mil = std::make_shared<mil::Function>(std::move(package.model.program[0]));
   DH_TRY(keep_outputs(*artifact.graph, options.keep_outputs));
   return artifact;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dialects/edge/raise_program.h"
+#include "formats/mlpackage/mil.h"
 #include "formats/pte/pte.h"
 #include "formats/safetensors/safetensors.h"
 #include "formats/spec/spec.h"
@@ -28,6 +29,9 @@ struct Artifact {
   // .pte only
   std::shared_ptr<const PteFile> pte;
   std::unordered_map<const Node*, RaisedFrom> sources;
+
+  // .mlpackage only: the program that `graph` was raised from
+  std::shared_ptr<const mil::Function> mil;
 
   // checkpoints only
   std::string task;                 ///< as in a model_spec.json
