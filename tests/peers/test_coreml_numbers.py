@@ -94,7 +94,10 @@ def test_packages_of_half_floats_lower_to_one_delegate(downhaul, models, tmp_pat
         said = json.loads(downhaul.run("lower", tmp_path / f"{model}_{backend}.mlpackage", "--backend", "xnnpack",
                                        "--out", tmp_path, "--name", "again", "--json"))
         assert said["delegation"]["delegate_call_sites"] == 1
-        given = models[model] / "inputs.safetensors"
-        downhaul.run("run", tmp_path / "again_xnnpack.pte", "--inputs", given, "--outputs", tmp_path / "out.safetensors")
-        wanted = next(iter(load_file(models[model] / "expected.safetensors").values()))
-        assert psnr(next(iter(load_file(tmp_path / "out.safetensors").values())), wanted) > 50
+        # The same weights: what they lose as half floats is not the delegate's.
+        found = []
+        for file in (f"{model}_{backend}.mlpackage", "again_xnnpack.pte"):
+            downhaul.run("run", tmp_path / file, "--inputs", models[model] / "inputs.safetensors",
+                         "--outputs", tmp_path / "out.safetensors")
+            found.append(next(iter(load_file(tmp_path / "out.safetensors").values())))
+        assert psnr(*found) > 100
