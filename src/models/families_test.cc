@@ -220,6 +220,11 @@ TEST(MobileNetV2, TakesItsWidthFromTheWeights) {
   options.seq_len = {8, 8};
   EXPECT_EQ(fault(c.folder(), options), "--seq-len: mobilenet_v2 takes pictures");
   options = {};
+  options.head = head_of_task("classification");  // as a spec with this task asks for
+  EXPECT_TRUE(build_checkpoint(c.folder(), options).ok()) << fault(c.folder(), options);
+  options.head = "qa";
+  EXPECT_EQ(fault(c.folder(), options), "--head qa: mobilenet_v2 has no heads to choose from");
+  options = {};
   options.model_id = "mobilenet_v9";
   EXPECT_TRUE(contains(fault(c.folder(), options), "model id 'mobilenet_v9' is not known"));
 }

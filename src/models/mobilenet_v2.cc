@@ -38,6 +38,7 @@ Value* block(Net& net, Value* x, const std::string& at, int64_t stride, bool exp
 Status build_mobilenet_v2(Job& job) {
   Net& net = job.net;
   constexpr int64_t kSide = 224;
+  job.out.task = "classification";
   DH_ASSIGN(Value * x, image_input(job, kSide, "x"));
   x = conv_norm(net, x, "features.0.0", "features.0.1", {.kernel = 3, .stride = 2}, Act::kRelu6);
   int index = 1;
@@ -48,7 +49,6 @@ Status build_mobilenet_v2(Job& job) {
   }
   x = conv_norm(net, x, cat("features.", index, ".0"), cat("features.", index, ".1"), {},
                 Act::kRelu6);
-  job.out.task = "classification";
   return job.finish({dense(net, pooled(net, x), "classifier.1")}, {"logits"});
 }
 

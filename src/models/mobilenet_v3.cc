@@ -92,13 +92,13 @@ Value* resized(Net& net, Value* x, const Value* like) {
 Status build_mobilenet_v3(Job& job) {
   Net& net = job.net;
   constexpr int64_t kSide = 224;
+  job.out.task = "classification";
   DH_ASSIGN(Value * x, image_input(job, kSide, "x"));
   const bool small = job.out.family == "mobilenet_v3_small";
   const Features f = features(net, x, "features.", small ? std::span<const Block>(kSmall) : kLarge,
                               /*dilated=*/0);
   Value* y = dense(net, pooled(net, f.high), "classifier.0");
   y = dense(net, act(net, y, Act::kHardswish), "classifier.3");
-  job.out.task = "classification";
   return job.finish({y}, {"logits"});
 }
 
@@ -106,6 +106,7 @@ Status build_lraspp(Job& job) {
   Net& net = job.net;
   constexpr int64_t kSide = 520;
   constexpr size_t kDilatedBlocks = 3;
+  job.out.task = "segmentation";
   DH_ASSIGN(Value * image, image_input(job, kSide, "image"));
   const Features f = features(net, image, "backbone.", kLarge, kDilatedBlocks);
   Value* x = conv_norm(net, f.high, "classifier.cbr", {}, Act::kRelu, kTorchEps);
@@ -119,7 +120,6 @@ Status build_lraspp(Job& job) {
   net.enter("classifier");
   x = net.add(low, x);
   net.enter("");
-  job.out.task = "segmentation";
   return job.finish({resized(net, x, image)}, {"out"});
 }
 

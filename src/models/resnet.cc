@@ -69,6 +69,7 @@ Status build_resnet(Job& job) {
   for (const Depth& d : kDepths) {
     if (d.id == job.out.family) depth = &d;
   }
+  job.out.task = "classification";
   DH_ASSIGN(Value * x, image_input(job, kSide, "x"));
   x = net.relu(conv_norm(net, x, "conv1", "bn1", {.kernel = 7, .stride = 2}));
   net.enter("maxpool");
@@ -86,7 +87,6 @@ Status build_resnet(Job& job) {
       x = block(net, x, cat("layer", layer + 1, ".", i), stride, depth->bottleneck);
     }
   }
-  job.out.task = "classification";
   return job.finish({dense(net, pooled(net, x), "fc")}, {"logits"});
 }
 

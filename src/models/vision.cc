@@ -73,7 +73,9 @@ Value* act(Net& net, Value* x, Act act) {
 
 Result<Value*> image_input(Job& job, int64_t side, std::string_view name) {
   const BuildOptions& o = job.options;
-  if (!o.head.empty() && o.head != "base") {
+  // Specs name a task, which build_options spells as a head; a model's own task is no choice.
+  const bool own = !job.out.task.empty() && o.head == head_of_task(job.out.task);
+  if (!o.head.empty() && o.head != "base" && !own) {
     return invalid_argument(cat("--head ", printable(o.head, 60), ": ", job.out.family,
                                 " has no heads to choose from"));
   }

@@ -25,6 +25,7 @@ Value* act(Net& net, Value* x, Act act);
 constexpr double kTorchEps = 1e-5;  // of a batch norm that says nothing else
 
 /// f32 [batch, 3, height, width], by default `side` x `side`.
+/// The head of the task in `job.out.task`, set before, is taken as no choice at all.
 /// Errors: kInvalidArgument for sizes out of range, or options of text models.
 Result<Value*> image_input(Job& job, int64_t side, std::string_view name);
 /// Mean over each channel, [batch, channels, 1, 1].
