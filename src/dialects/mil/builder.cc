@@ -57,6 +57,11 @@ Status write_elements(const Tensor& t, mil::DType dtype, OutputFile& out) {
   return {};
 }
 
+/// Rows and columns: vectors seen as [1, C, 1, 1] are none.
+bool is_matrix(const Tensor& t) {
+  return t.rank() >= 2 && t.size(0) > 1 && t.num_elements() > t.size(0);
+}
+
 /// Letters, digits and underscores, not beginning with a digit.
 std::string identifier(std::string_view hint) {
   std::string out;
@@ -238,8 +243,9 @@ std::string ProgramBuilder::constant(const Tensor& t, const std::string& hint) {
                       t.dtype()};
   std::string& known = constants_[{stored, t.sizes()}];
   if (!known.empty()) return known;
+  kept_.push_back(t.storage());  // known by its address
   if (options_.compression != Compression::kNone && t.num_elements() >= kMinCompressed &&
-      t.rank() >= 2 && t.dtype() == DType::kF32) {
+      is_matrix(t) && t.dtype() == DType::kF32) {
     return known = compressed(t, stored, hint);
   }
   mil::Value value;
@@ -399,6 +405,9 @@ void ProgramBuilder::begin(const Graph& graph) {
 
 void ProgramBuilder::rename(const std::string& from, const std::string& to) {
   taken_.insert(to);
+  for (auto& [value, name] : names_) {
+    if (name == from) name = to;  // views of it have its name
+  }
   for (mil::Operation& o : function_.block.operations) {
     for (mil::Argument& a : o.inputs) {
       for (mil::Binding& b : a.bindings) {
@@ -431,13 +440,12 @@ Status ProgramBuilder::finish(const Graph& graph) {
       const bool computed = std::any_of(
           function_.block.operations.begin(), function_.block.operations.end(),
           [&](const mil::Operation& made) {
-            return made.type != "const" &&
+            return !made.type.starts_with("const") &&  // nor compressed constants
                    std::any_of(made.outputs.begin(), made.outputs.end(),
                                [&](const mil::NamedType& t) { return t.name == inside; });
           });
       if (computed && !given.contains(inside)) {
         rename(inside, name);
-        names_[o.value] = name;
       } else {
         op("identity", {{"x", inside}}, type_of(o.value->type()), name);
       }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -106,6 +107,7 @@ class ProgramBuilder {
   mil::Value vector_value(mil::DType dtype, std::vector<uint8_t> bytes);
   const Packed& pack(const Tensor& t, const Stored& stored);
   std::string compressed(const Tensor& t, const Stored& stored, const std::string& hint);
+  std::vector<std::shared_ptr<const Storage>> kept_;
   std::map<Stored, Packed> packed_;
   std::map<Stored, uint64_t> blobs_;                           ///< -> place in the weight file
   std::map<std::pair<Stored, Sizes>, std::string> constants_;  ///< -> name
