@@ -181,10 +181,19 @@ Values pad(RaiseCall& c) {
                  {{"before", before}, {"after", after}, {"value", c.number("constant_val", 0)}})};
 }
 
+/// Later versions pick by 8 and 16 bits.
+Value* index_of(RaiseCall& c) {
+  Value* indices = c.in("indices");
+  if (indices == nullptr || indices->dtype() == DType::kI32 || is_float(indices->dtype())) {
+    return indices;
+  }
+  return c.b.op(ops::kCast, {indices}, {{"dtype", DType::kI32}});
+}
+
 /// Rows of a table are an embedding; elsewhere the indices stand for a dimension.
 Values gather(RaiseCall& c) {
   Value* x = c.in("x");
-  Value* indices = c.in("indices");
+  Value* indices = index_of(c);
   if (x == nullptr || indices == nullptr) return {nullptr};
   const int64_t axis = c.axis(c.integer("axis", 0), x->rank());
   if (c.integer("batch_dims", 0) != 0) return {c.refuse("batch_dims")};
@@ -206,8 +215,8 @@ Values gather(RaiseCall& c) {
 Values gather_along_axis(RaiseCall& c) {
   Value* x = c.in("x");
   if (x == nullptr) return {nullptr};
-  return {c.b.op(ops::kGather, {x, c.in("indices")},
-                 {{"dim", c.axis(c.integer("axis", 0), x->rank())}})};
+  return {
+      c.b.op(ops::kGather, {x, index_of(c)}, {{"dim", c.axis(c.integer("axis", 0), x->rank())}})};
 }
 
 constexpr RaiseRow kRows[] = {

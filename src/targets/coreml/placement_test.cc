@@ -226,7 +226,7 @@ TEST(Placement, EveryRuleIsReached) {
     const auto w = p.constant(c.dtype, {8, 8, 1, 1});
     const auto y = p.op(c.type, {x, w}, c.dtype, c.shape, c.parameters);
     p.output(p.op("relu", {y}, c.dtype, c.shape));
-    const PlacedOperation& found = p.placement().operations[0];
+    const PlacedOperation found = p.placement().operations[0];
     EXPECT_EQ(found.rule, c.rule) << c.what;
     EXPECT_EQ(found.unit, c.unit) << c.what;
   }
