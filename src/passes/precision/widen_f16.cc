@@ -1,8 +1,10 @@
 // f16 → f32: a program of half floats computes in f32 with the same weights.
 //
-// Constants are converted, casts between the two types go (they rounded; nothing rounds now), and
-// whatever an operator gave in f16 it gives in f32. The interface stays: inputs, outputs and states
-// of f16 keep their type, behind a cast.
+// Constants are converted, casts between the two types go (they rounded; nothing rounds now) unless
+// the program casts to half and straight back, and whatever an operator gave in f16 it gives in
+// f32. The interface stays: inputs, outputs and states of f16 keep their type, behind a cast.
+#include <algorithm>
+
 #include "ops/ops.h"
 #include "passes/passes.h"
 #include "passes/precision/attributes.h"
@@ -69,9 +71,28 @@ class Widener {
     return node.is(ops::kCast) && node.operand(0)->dtype() == node.result()->dtype();
   }
 
+  /// To half and straight back: a rounding that the program asks for. It stays; others read what
+  /// was rounded.
+  bool keep_rounding(Node& node) {
+    const std::vector<Use> uses = node.result()->uses();
+    const auto goes_back = [](const Use& use) {
+      const DType to = use.node->is(ops::kCast) ? use.node->result()->dtype() : DType::kF16;
+      return to == DType::kF32 || to == DType::kF64;
+    };
+    if (std::none_of(uses.begin(), uses.end(), goes_back)) return false;
+    for (const Use& use : uses) {
+      if (goes_back(use)) continue;
+      graph_.set_operand(use.node, use.operand, node.operand(0));
+      ++count_;
+    }
+    return true;
+  }
+
   Status widen_node(Node& node) {
+    const bool rounds = node.is(ops::kCast) && node.operand(0)->dtype() == DType::kF32;
+    if (rounds && keep_rounding(node)) return {};
     ++count_;
-    if (node.is(ops::kCast) && node.operand(0)->dtype() == DType::kF32) {
+    if (rounds) {
       graph_.replace_all_uses(node.result(), node.operand(0));
       graph_.erase(&node);
       return {};
