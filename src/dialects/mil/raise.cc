@@ -69,7 +69,11 @@ class Raiser {
       if (value != values_.end()) {
         graph_->add_output(value->second, name);
       } else {
-        DH_ASSIGN(Tensor t, tensor_of(package_, *constants_.at(name)));
+        const auto constant = constants_.find(name);
+        if (constant == constants_.end()) {
+          return invalid_graph(cat("output '", printable(name), "' is not defined"));
+        }
+        DH_ASSIGN(Tensor t, tensor_of(package_, *constant->second));
         graph_->add_output(graph_->add_constant(std::move(t), name), name);
       }
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
-#include <numeric>
+#include <optional>
 
+#include "base/checked.h"
 #include "base/strings.h"
 #include "dialects/mil/raiser.h"
 
@@ -59,17 +60,19 @@ Values reshape(RaiseCall& c) {
   if (x == nullptr) return {nullptr};
   const Sizes from = c.sizes(x);
   Ints shape = c.ints("shape");
-  int64_t known = 1, open = -1;
+  const auto all = checked_num_elements(from);
+  std::optional<int64_t> known = 1;
+  int64_t open = -1;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 0 && i < from.size()) shape[i] = from[i];
     if (shape[i] == -1) {
       open = static_cast<int64_t>(i);
-    } else {
-      known *= std::max<int64_t>(shape[i], 1);
+    } else if (known) {
+      known = checked_mul(*known, std::max<int64_t>(shape[i], 1));
     }
   }
-  const int64_t all = std::accumulate(from.begin(), from.end(), int64_t{1}, std::multiplies<>());
-  if (open >= 0) shape[static_cast<size_t>(open)] = all / known;
+  if (!all || !known) return {c.refuse("shape: more elements than any tensor has")};
+  if (open >= 0) shape[static_cast<size_t>(open)] = *all / *known;
   return {reshaped(c, x, shape)};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "kernels/kernel_test.h"
 
@@ -613,10 +614,10 @@ TEST(Cast, RoundsTruncatesAndWraps) {
 TEST(Unary, RoundsToHalfAsCastingThereAndBackDoes) {
   // All exponents, both signs: every half, its neighbours in f32 and the middle to the next half.
   std::vector<float> values;
-  for (uint32_t h = 0; h < 65536; ++h) {
-    const std::vector<float> half =
-        cast_of<uint16_t, float>(Element::kF16, Element::kF32, {static_cast<uint16_t>(h)});
-    const auto bits = std::bit_cast<uint32_t>(half[0]);
+  std::vector<uint16_t> halves(65536);
+  std::iota(halves.begin(), halves.end(), uint16_t{0});
+  for (const float half : cast_of<uint16_t, float>(Element::kF16, Element::kF32, halves)) {
+    const auto bits = std::bit_cast<uint32_t>(half);
     for (const uint32_t more : {0u, 1u, 0xFFFu, 0x1000u, 0x1001u, 0x1FFFu}) {
       values.push_back(std::bit_cast<float>(bits + more));
     }
