@@ -93,14 +93,20 @@ std::string assumption(const ImageInput& input) {
   return "";
 }
 
+Result<PhotoTensor> prepare_photo(Image photo, const ImageInput& input) {
+  DH_ASSIGN(const PreparedImage prepared,
+            prepare_image(photo, input.preprocessing, input.height, input.width));
+  Tensor tensor = Tensor::from<float>({1, 3, input.height, input.width}, prepared.values);
+  return PhotoTensor{std::move(photo), std::move(tensor), prepared.placement};
+}
+
 Result<PhotoTensor> read_photo(const std::string& path, const ImageInput& input) {
   DH_ASSIGN(Image photo, read_image(path));
-  auto prepared = prepare_image(photo, input.preprocessing, input.height, input.width);
+  auto prepared = prepare_photo(std::move(photo), input);
   if (!prepared.ok()) {
     return std::move(prepared).status().with_context(cat("'", printable(path), "'"));
   }
-  Tensor tensor = Tensor::from<float>({1, 3, input.height, input.width}, prepared->values);
-  return PhotoTensor{std::move(photo), std::move(tensor), prepared->placement};
+  return prepared;
 }
 
 Result<ImageInput> find_image_input(const Graph& graph, const std::optional<ModelSpec>& model_spec,

@@ -80,13 +80,15 @@ std::string folder_of_model(const std::string& path);
 /// Errors: those of a spec that cannot be read.
 Result<std::optional<ModelSpec>> spec_beside(const std::string& path);
 
-/// A picture as the model takes it: f32[1,3,height,width]. Errors: as read_image and prepare_image,
-/// with the path.
+/// A picture, and as the model takes it: f32[1,3,height,width].
 struct PhotoTensor {
   Image photo;
   Tensor tensor;
   Placement placement;
 };
+/// Errors: as prepare_image.
+Result<PhotoTensor> prepare_photo(Image photo, const ImageInput& input);
+/// Errors: as read_image and prepare_image, with the path.
 Result<PhotoTensor> read_photo(const std::string& path, const ImageInput& input);
 
 }  // namespace downhaul

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "apps/text_answers.h"
 #include "apps/text_tasks.h"
 #include "base/strings.h"
 
@@ -188,15 +189,11 @@ class SimilarityTask final : public TextTask {
   }
   Result<TaskOutput> run(const TaskInput& request) override {
     DH_ASSIGN(const std::vector<std::string> texts, lines(request, "texts", 2));
-    DH_ASSIGN(const TextEmbeddings found, embed_texts(model_, texts, Pooling::kMean, true));
+    DH_ASSIGN(const TextEmbeddings found, embed_texts(model_, texts, Pooling::kMean, false));
     TaskOutput out = output_of(found);
     out.measure = "cosine";
     for (size_t i = 1; i < texts.size(); ++i) {
-      double cosine = 0;
-      for (size_t k = 0; k < found.vectors[0].size(); ++k) {
-        cosine += static_cast<double>(found.vectors[0][k]) * found.vectors[i][k];
-      }
-      out.items.push_back({texts[i], cosine});
+      out.items.push_back({texts[i], cosine(found.vectors[0], found.vectors[i])});
     }
     std::stable_sort(out.items.begin(), out.items.end(), [](const TaskItem& a, const TaskItem& b) {
       return a.probability > b.probability;

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "apps/ranking.h"
+#include "apps/photo_classes.h"
 #include "apps/segmentation.h"
 #include "base/strings.h"
 
@@ -17,24 +17,12 @@ class PhotoTask : public Task {
       : model_(std::move(model)), input_(std::move(input)) {}
 
  protected:
-  struct Seen {
-    Image photo;
-    Placement placement;
-    Tensor scores;
-    double ms = 0;
-  };
-  Result<Seen> look(const TaskInput& request) {
+  Result<PhotoTensor> photo(const TaskInput& request) const {
     if (request.image.empty()) return invalid_argument("image: expected a PNG or JPEG image");
     // A page's visitor sends photos; what fits no screen is no photo.
     constexpr ImageLimits kLimits{.max_pixels = int64_t{1} << 26};
-    DH_ASSIGN(Image photo, decode_image(as_bytes(request.image), kLimits));
-    DH_ASSIGN(const PreparedImage prepared,
-              prepare_image(photo, input_.preprocessing, input_.height, input_.width));
-    const Tensor pixels = Tensor::from<float>({1, 3, input_.height, input_.width}, prepared.values);
-    const auto begin = std::chrono::steady_clock::now();
-    DH_ASSIGN(const std::vector<Tensor> outputs, model_.run({pixels}));
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-    return Seen{std::move(photo), prepared.placement, outputs[0], took.count()};
+    DH_ASSIGN(Image image, decode_image(as_bytes(request.image), kLimits));
+    return prepare_photo(std::move(image), input_);
   }
 
   AppModel model_;
@@ -51,9 +39,12 @@ class SegmentTask final : public PhotoTask {
             {"class", TaskField::Kind::kText, "Class (empty: the largest object)", ""}};
   }
   Result<TaskOutput> run(const TaskInput& request) override {
-    DH_ASSIGN(const Seen seen, look(request));
+    DH_ASSIGN(const PhotoTensor seen, photo(request));
+    const auto begin = std::chrono::steady_clock::now();
+    DH_ASSIGN(const std::vector<Tensor> outputs, model_.run({seen.tensor}));
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
     DH_ASSIGN(const ClassMap map,
-              best_classes(seen.scores, static_cast<int64_t>(model_.labels().size())));
+              best_classes(outputs[0], static_cast<int64_t>(model_.labels().size())));
     const std::vector<ClassShare> shares = class_shares(map, seen.placement);
     std::optional<int64_t> chosen = main_class(shares);
     const std::string wanted = request.text("class");
@@ -61,7 +52,7 @@ class SegmentTask final : public PhotoTask {
       DH_ASSIGN(chosen, find_class(model_, wanted, map.num_classes));
     }
     TaskOutput out;
-    out.forward_ms = seen.ms;
+    out.forward_ms = took.count();
     for (const ClassShare& s : shares) out.items.push_back({model_.label(s.id), s.share});
     out.text = chosen.has_value()
                    ? cat("Selected class: ", model_.label(*chosen), " (", *chosen, ")")
@@ -89,12 +80,11 @@ class ClassifyTask final : public PhotoTask {
   }
   Result<TaskOutput> run(const TaskInput& request) override {
     DH_ASSIGN(const int64_t top, request.number("top", 5, 1, 1000));
-    DH_ASSIGN(const Seen seen, look(request));
+    DH_ASSIGN(const PhotoTensor seen, photo(request));
+    DH_ASSIGN(const PhotoClasses found, classify_photo(model_, seen, top));
     TaskOutput out;
-    out.forward_ms = seen.ms;
-    const std::span<const float> scores(seen.scores.data<float>(),
-                                        static_cast<size_t>(seen.scores.num_elements()));
-    for (const Ranked& r : top_k(scores, top)) {
+    out.forward_ms = found.forward_ms;
+    for (const Ranked& r : found.classes) {
       out.items.push_back({model_.label(r.index), r.probability});
     }
     return out;

@@ -363,8 +363,6 @@ Value* RaiseCall::scalar(const Value* like, double value) {
   return like == nullptr ? nullptr : b.scalar(like->dtype(), value);
 }
 
-bool is_known(std::string_view type) { return type == "const" || row_of(type) != nullptr; }
-
 Result<std::unique_ptr<Graph>> raise_program(const mil::Package& package) {
   const mil::Model& model = package.model;
   if (!model.states.empty()) return unsupported("a model with states");

@@ -15,7 +15,4 @@ namespace downhaul::coreml {
 /// than declared.
 Result<std::unique_ptr<Graph>> raise_program(const mil::Package& package);
 
-/// Whether raise_program knows an operation type.
-bool is_known(std::string_view type);
-
 }  // namespace downhaul::coreml

@@ -205,12 +205,9 @@ Values gather(RaiseCall& c) {
   Sizes out = c.sizes(x);
   out.erase(out.begin() + axis);
   out.insert(out.begin() + axis, picked.begin(), picked.end());
-  Value* flat = reshaped(c, indices, {indices->type().is_static() ? [&] {
-                           int64_t n = 1;
-                           for (const int64_t s : picked) n *= s;
-                           return n;
-                         }()
-                                                                  : 0});
+  const auto count = checked_num_elements(picked);
+  if (!count) return {c.refuse("indices: more elements than any tensor has")};
+  Value* flat = reshaped(c, indices, {*count});
   Value* rows = c.b.op(ops::kIndexSelect, {x, flat}, {{"dim", axis}});
   return {reshaped(c, rows, out)};
 }
